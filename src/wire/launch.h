@@ -1,0 +1,82 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "wire/plan.h"
+
+// The messages between the owner of boxes and its launcher, which answers each request, in order.
+namespace caisson::wire {
+
+// A larger request travels in a memory file.
+inline constexpr std::size_t kMaxPlanBytes = 96u << 10;
+
+struct IdRange {
+  std::uint32_t inside = 0;
+  std::uint32_t outside = 0;
+  std::uint32_t count = 0;
+  bool operator==(const IdRange&) const = default;
+};
+
+// Leave the host's mount table and live in the root that this plan builds. As an ordinary user,
+// also enter a user namespace first in which the rest is allowed.
+struct BuildTemplate {
+  Plan plan;
+  bool new_user_namespace = false;
+  bool operator==(const BuildTemplate&) const = default;
+};
+
+// Make a user namespace with these maps; its descriptor travels back with Done.
+struct CreateUserNamespace {
+  std::vector<IdRange> uids;
+  std::vector<IdRange> gids;
+  bool operator==(const CreateUserNamespace&) const = default;
+};
+
+// Make a box. Descriptor 0 is the guest's end of the control socket. Answered by Launched with a
+// pidfd. The box does not depend on the launcher's life.
+struct LaunchBox {
+  bool new_network = true;
+  Plan plan;
+  GuestSettings guest;
+  bool operator==(const LaunchBox&) const = default;
+};
+
+// Directories of the owner's cgroups travel along, one for each hierarchy: when the owner is gone,
+// the launcher removes what is left in them and the directories themselves.
+struct AdoptCgroups {
+  std::vector<std::string> names;  // names[i] is the name of the directory in its parent
+  bool operator==(const AdoptCgroups&) const = default;
+};
+
+// The real request of `size` bytes is in the memory file that is the first descriptor.
+struct IndirectLaunch {
+  std::uint64_t size = 0;
+  bool operator==(const IndirectLaunch&) const = default;
+};
+
+struct Done {
+  bool operator==(const Done&) const = default;
+};
+struct Launched {
+  std::int32_t pid = 0;
+  bool operator==(const Launched&) const = default;
+};
+struct LaunchFailed {
+  std::string step;
+  std::int32_t error_number = 0;
+  bool operator==(const LaunchFailed&) const = default;
+};
+
+using LaunchRequest =
+    std::variant<BuildTemplate, CreateUserNamespace, LaunchBox, AdoptCgroups, IndirectLaunch>;
+using LaunchReply = std::variant<Done, Launched, LaunchFailed>;
+
+std::string encode(const LaunchRequest& request);
+std::string encode(const LaunchReply& reply);
+LaunchRequest decode_launch_request(std::string_view data);
+LaunchReply decode_launch_reply(std::string_view data);
+
+}  // namespace caisson::wire

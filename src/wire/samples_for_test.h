@@ -1,0 +1,172 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "wire/guest.h"
+#include "wire/launch.h"
+
+// At least one message of every kind, with every field away from its default, and the edges of
+// fields. The tests of the wire and the seeds of the fuzzers start from these.
+namespace caisson::wire::samples {
+
+inline constexpr auto kMax32 = std::numeric_limits<std::uint32_t>::max();
+inline constexpr auto kMax64 = std::numeric_limits<std::uint64_t>::max();
+
+inline std::vector<OwnerMessage> owner_messages() {
+  return {
+      Start{.id = 7,
+            .argv = {"/bin/sh", "-c", "echo \"$0\"; exit 3"},
+            .env = {"PATH=/usr/bin:/bin", "EMPTY=", "LANG=C.UTF-8"},
+            .cwd = "/workspace",
+            .uid = 1000,
+            .gid = 1001,
+            .report_start = false},
+      Start{},
+      Start{.id = kMax64,
+            .argv = {"", std::string("nul\0inside", 10), "\xff\xfe"},
+            .env = std::vector<std::string>(40, "NAME=value"),
+            .cwd = std::string(300, 'd'),
+            .uid = kMax32,
+            .gid = kMax32},
+      Signal{.id = 7, .signal_number = 15, .group = true},
+      Signal{.id = kMax64, .signal_number = -1, .group = false},
+      End{.grace_ms = 2500},
+      End{.grace_ms = kMax32},
+      Ping{.token = 0x0123456789abcdef},
+      NetworkReady{},
+      Indirect{.size = 200'000},
+      Indirect{.size = kMax64},
+  };
+}
+
+inline std::vector<GuestMessage> guest_messages() {
+  std::vector<GuestMessage> messages = {
+      Ready{},
+      SetupFailed{.step = "bind /usr at /usr (ro,nosuid,nodev)", .error_number = 1},
+      SetupFailed{.step = "", .error_number = std::numeric_limits<std::int32_t>::min()},
+      NetworkHandover{},
+      Started{.id = 7, .pid = 2},
+      Started{.id = kMax64, .pid = -1},
+      Exited{.id = 7,
+             .status = 0x300,
+             .user_us = 1'500'000,
+             .system_us = 20'000,
+             .peak_memory_bytes = 4u << 20},
+      Exited{.id = kMax64,
+             .status = -1,
+             .user_us = kMax64,
+             .system_us = kMax64,
+             .peak_memory_bytes = kMax64},
+      Pong{.token = 0x0123456789abcdef},
+  };
+  Ready all;
+  for (std::uint8_t proof = 0; proof < kProofCount; ++proof) {
+    const bool holds = proof % 2 == 0;
+    all.proofs.push_back({.proof = static_cast<Proof>(proof),
+                          .holds = holds,
+                          .detail = holds ? "" : "there is more than the loopback device"});
+  }
+  messages.emplace_back(all);
+  for (std::uint8_t step = 0; step < kStartStepCount; ++step) {
+    messages.emplace_back(
+        StartFailed{.id = 8, .step = static_cast<StartStep>(step), .error_number = 2});
+  }
+  return messages;
+}
+
+inline Plan steps() {
+  return {
+      EnterCgroups{.fds = {1, 2, kNoFd}},
+      NewCgroupNamespace{},
+      BringLoopbackUp{},
+      HandOverNetwork{},
+      SetHostname{.name = "box"},
+      NewRoot{.bytes = 4u << 20, .inodes = 4096, .owner = 0x70000000},
+      BindRoot{.source = "/var/lib/caisson/images/a/rootfs", .flags = kReadOnly, .idmap = 3},
+      MakeDirectory{.target = "/home/box", .mode = 01777, .owner = 0x70010001},
+      MakeSymlink{.content = "usr/bin", .target = "/bin"},
+      MakeFile{.target = "/etc/hostname", .mode = 0600, .content = "box\n"},
+      BindHost{.source = "/usr",
+               .target = "/usr",
+               .flags = kReadOnly | kNoSuid | kNoDev,
+               .idmap = 4,
+               .idmap_optional = true,
+               .expected_device = 66306,
+               .expected_inode = kMax64},
+      BindTemplate{.source = "/dev", .target = "/dev", .flags = kNoSuid | kNoExec},
+      BindInside{.source = "/dev/.files/hosts", .target = "/etc/hosts", .flags = kReadOnly},
+      MakeTmpfs{.target = "/dev", .bytes = 65536, .inodes = 32, .mode = 0711, .owner = 5},
+      AttachMount{.fd = 6, .target = "/workspace"},
+      MakeScratch{.bytes = 256u << 20, .inodes = 65536},
+      BindScratch{.name = "tmp", .target = "/tmp", .mode = 01777, .owner = 9, .flags = kNoDev},
+      MountOverlay{
+          .lower = 7, .source = "/usr", .target = "/usr", .owner = 10, .for_ordinary_user = true},
+      MountProc{.target = "/proc"},
+      MountTerminals{.target = "/dev/pts", .group = 5},
+      MaskPath{.target = "/proc/kcore"},
+      MakeReadOnly{.target = "/proc/sys"},
+      PivotRoot{.keep_host_at = "/.host"},
+      Unmount{.target = "/.host"},
+      EnterUserNamespace{.fd = 8, .uid = 65533, .gid = 65532},
+      SetResourceLimit{.resource = 7, .value = kMax64},
+      DropPrivileges{},
+      InstallFilter{.program = std::string("\x06\0\0\0\0\0\xff\x7f", 8)},
+  };
+}
+
+inline GuestSettings guest_settings() {
+  return {.cgroups = {1, 2},
+          .payload_uid = 1000,
+          .payload_gid = 1001,
+          .payload_outside_uid = 0x70010001,
+          .proofs = {0, 1, 12},
+          .host_namespaces = {4026531837, kMax64},
+          .cgroup_controllers = {"memory", "pids"},
+          .scratch_path = "/tmp",
+          .scratch_bytes = 256u << 20,
+          .read_only_root = false,
+          .network_off = false};
+}
+
+inline std::vector<LaunchRequest> launch_requests() {
+  std::vector<LaunchRequest> requests = {
+      BuildTemplate{.plan = steps(), .new_user_namespace = true},
+      BuildTemplate{},
+      CreateUserNamespace{.uids = {{0, 0x70000000, 1000}, {1000, 0x70010001, 1}},
+                          .gids = {{kMax32, kMax32, kMax32}}},
+      CreateUserNamespace{},
+      LaunchBox{.new_network = false, .plan = steps(), .guest = guest_settings()},
+      LaunchBox{},
+      AdoptCgroups{.names = {"caisson-0", ""}},
+      IndirectLaunch{.size = 100'000},
+  };
+  for (const Step& step : steps()) requests.emplace_back(BuildTemplate{.plan = {step, step}});
+  return requests;
+}
+
+inline std::vector<LaunchReply> launch_replies() {
+  return {
+      Done{},
+      Launched{.pid = 4711},
+      Launched{.pid = -1},
+      LaunchFailed{.step = "new namespaces", .error_number = 28},
+      LaunchFailed{.step = std::string(2000, 's'), .error_number = -1},
+  };
+}
+
+// Whether `messages` has one of every alternative of its variant.
+template <typename Variant>
+bool complete(const std::vector<Variant>& messages) {
+  std::vector<bool> seen(std::variant_size_v<Variant>);
+  for (const Variant& message : messages) seen[message.index()] = true;
+  for (const bool one : seen) {
+    if (!one) return false;
+  }
+  return true;
+}
+
+}  // namespace caisson::wire::samples
