@@ -1,0 +1,304 @@
+#include "guest/launcher.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <malloc.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/seqpacket.h"
+#include "base/str.h"
+#include "guest/apply.h"
+#include "guest/serve.h"
+#include "guest/step_error.h"
+#include "wire/guest.h"
+#include "wire/launch.h"
+
+namespace caisson::guest {
+
+namespace {
+
+constexpr std::size_t kMaxRequestBytes = 4u << 20;
+
+void report_failure(int control, const std::string& step, int error_number) {
+  try {
+    const wire::SetupFailed report{step, error_number};
+    send_packet(control, wire::encode(wire::GuestMessage(report)));
+  } catch (const Error&) {
+    // Nobody is left to be told.
+  }
+}
+
+// The box's side of a launch: applies the plan and becomes the guest. Never returns to the
+// launcher's code, whatever happens.
+[[noreturn]] void become_box(const wire::LaunchBox& request, std::vector<UniqueFd> fds) noexcept {
+  UniqueFd control = std::move(fds[0]);
+  try {
+    apply(request.plan, fds, control.get());
+    PayloadRules rules;
+    for (const wire::FdIndex index : request.guest.cgroups) {
+      rules.cgroups.push_back(fds.at(index).release());
+    }
+    fds.clear();
+    serve(std::move(control), request.guest, std::move(rules));
+  } catch (const StepError& failure) {
+    report_failure(control.get(), failure.step, failure.error_number);
+  } catch (const std::exception& failure) {
+    report_failure(control.get(), failure.what(), 0);
+  }
+  ::_exit(1);
+}
+
+std::string map_text(const std::vector<wire::IdRange>& ranges) {
+  std::string text;
+  for (const wire::IdRange& range : ranges) {
+    text += str(range.inside, " ", range.outside, " ", range.count, "\n");
+  }
+  return text;
+}
+
+class Launcher {
+ public:
+  explicit Launcher(UniqueFd control)
+      : control_(std::move(control)),
+        proc_(open_file("/proc", O_RDONLY | O_DIRECTORY)),
+        owner_(static_cast<int>(::syscall(SYS_pidfd_open, ::getppid(), 0))) {}
+
+  int run() {
+    while (serve_one()) {
+    }
+    if (!cgroups_.empty()) remove_cgroups();
+    return 0;
+  }
+
+ private:
+  // False when the owner is gone.
+  bool serve_one() {
+    try {
+      std::optional<Packet> packet = receive_packet(control_.get());
+      if (!packet) return false;
+      wire::LaunchRequest request = wire::decode_launch_request(packet->data);
+      if (const auto* indirect = std::get_if<wire::IndirectLaunch>(&request)) {
+        request = read_indirect(*indirect, *packet);
+      }
+      std::visit([&](const auto& r) { handle(r, packet->fds); }, request);
+    } catch (const StepError& failure) {
+      reply(wire::LaunchFailed{failure.step, failure.error_number});
+    } catch (const Error& failure) {
+      if (failure.code() != ErrorCode::protocol_error) return false;
+      reply(wire::LaunchFailed{failure.what(), EPROTO});
+    }
+    return true;
+  }
+
+  static wire::LaunchRequest read_indirect(const wire::IndirectLaunch& indirect, Packet& packet) {
+    if (packet.fds.empty() || indirect.size > kMaxRequestBytes) {
+      throw Error(ErrorCode::protocol_error, "malformed indirect request");
+    }
+    const UniqueFd file = std::move(packet.fds[0]);
+    packet.fds.erase(packet.fds.begin());
+    return wire::decode_launch_request(read_all(file.get(), "request", kMaxRequestBytes));
+  }
+
+  void handle(const wire::BuildTemplate& request, const std::vector<UniqueFd>& fds) {
+    if (request.new_user_namespace) enter_own_user_namespace();
+    check_step("new mount namespace", ::unshare(CLONE_NEWNS));
+    check_step("make mounts private", ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
+    apply(request.plan, fds, control_.get());
+    ::malloc_trim(0);  // boxes are copies of this process
+    // An ordinary user cannot come back from another network namespace, so cannot make any ahead.
+    if (!request.new_user_namespace) {
+      network_ = UniqueFd(::openat(proc_.get(), "self/ns/net", O_RDONLY | O_CLOEXEC));
+    }
+    reply(wire::Done{});
+  }
+
+  // A network namespace is the most expensive part of a box, so the next box's is made while the
+  // owner is busy with this one. Each is used once.
+  void make_spare_network() {
+    pollfd request{control_.get(), POLLIN, 0};
+    if (!network_ || spare_network_ || ::poll(&request, 1, 0) != 0) return;
+    if (::unshare(CLONE_NEWNET) < 0) return;
+    spare_network_ = UniqueFd(::openat(proc_.get(), "self/ns/net", O_RDONLY | O_CLOEXEC));
+    // A launcher that cannot come back is of no use; the owner starts another.
+    if (::setns(network_.get(), CLONE_NEWNET) < 0) ::_exit(1);
+  }
+
+  // An ordinary user may map one id: its own. In the new namespace it is root over the mounts it
+  // makes.
+  void enter_own_user_namespace() {
+    const uid_t uid = ::getuid();
+    const gid_t gid = ::getgid();
+    check_step("new user namespace", ::unshare(CLONE_NEWUSER));
+    write_proc("self/setgroups", "deny");
+    write_proc("self/uid_map", str("0 ", uid, " 1\n"));
+    write_proc("self/gid_map", str("0 ", gid, " 1\n"));
+  }
+
+  void write_proc(const std::string& path, const std::string& content) const {
+    const std::string what = str("write ", path);
+    const UniqueFd file(
+        check_step(what, ::openat(proc_.get(), path.c_str(), O_WRONLY | O_CLOEXEC)));
+    check_step(what, ::write(file.get(), content.data(), content.size()));
+  }
+
+  // A user namespace outlives its first process as long as a descriptor holds it.
+  void handle(const wire::CreateUserNamespace& request, const std::vector<UniqueFd>&) {
+    const std::string what = "new user namespace";
+    auto [wait_end, go_end] = make_pipe();
+    clone_args arguments{};
+    arguments.flags = CLONE_NEWUSER;
+    arguments.exit_signal = SIGCHLD;
+    const auto pid =
+        static_cast<pid_t>(check_step(what, ::syscall(SYS_clone3, &arguments, sizeof arguments)));
+    if (pid == 0) {
+      go_end.reset();
+      char ignored = 0;
+      [[maybe_unused]] const ssize_t got = ::read(wait_end.get(), &ignored, 1);
+      ::_exit(0);
+    }
+    wait_end.reset();
+    const auto release = [&, &end = go_end] {
+      end.reset();
+      ::waitpid(pid, nullptr, 0);
+    };
+    UniqueFd user_namespace;
+    try {
+      write_proc(str(pid, "/uid_map"), map_text(request.uids));
+      write_proc(str(pid, "/gid_map"), map_text(request.gids));
+      const std::string path = str(pid, "/ns/user");
+      user_namespace =
+          UniqueFd(check_step(what, ::openat(proc_.get(), path.c_str(), O_RDONLY | O_CLOEXEC)));
+    } catch (...) {
+      release();
+      throw;
+    }
+    release();
+    const int fds[] = {user_namespace.get()};
+    reply(wire::Done{}, fds);
+  }
+
+  void handle(const wire::LaunchBox& request, std::vector<UniqueFd>& fds) {
+    if (fds.empty()) throw Error(ErrorCode::protocol_error, "launch without a control socket");
+    int pidfd = -1;
+    const UniqueFd network = request.new_network ? std::move(spare_network_) : UniqueFd();
+    clone_args arguments{};
+    arguments.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
+                      (request.new_network && !network ? CLONE_NEWNET : 0u);
+    arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
+    arguments.exit_signal = SIGCHLD;
+    const auto pid = static_cast<pid_t>(
+        check_step("new namespaces", ::syscall(SYS_clone3, &arguments, sizeof arguments)));
+    if (pid == 0) {
+      ::signal(SIGCHLD, SIG_DFL);
+      control_.reset();
+      if (network && ::setns(network.get(), CLONE_NEWNET) < 0) ::_exit(1);
+      proc_.reset();
+      owner_.reset();
+      network_.reset();
+      cgroups_.clear();
+      become_box(request, std::move(fds));
+    }
+    const UniqueFd owned(pidfd);
+    const int sent[] = {pidfd};
+    reply(wire::Launched{pid}, sent);
+    make_spare_network();
+  }
+
+  void handle(const wire::AdoptCgroups& request, std::vector<UniqueFd>& fds) {
+    if (fds.size() != request.names.size()) {
+      throw Error(ErrorCode::protocol_error, "cgroups without their directories");
+    }
+    for (std::size_t i = 0; i < fds.size(); ++i) {
+      UniqueFd parent(check_step("keep the owner's cgroups",
+                                 ::openat(fds[i].get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+      cgroups_.emplace_back(std::move(parent), request.names[i]);
+    }
+    reply(wire::Done{});
+  }
+
+  static void handle(const wire::IndirectLaunch&, const std::vector<UniqueFd>&) {
+    throw Error(ErrorCode::protocol_error, "indirect request inside an indirect request");
+  }
+
+  // An owner that is gone does not need an answer; the next receive tells.
+  void reply(const wire::LaunchReply& message, std::span<const int> fds = {}) const {
+    try {
+      send_packet(control_.get(), wire::encode(message), fds);
+    } catch (const Error&) {
+    }
+  }
+
+  // The owner died without cleaning up. Its boxes end by themselves, as their sockets close; their
+  // cgroups empty while that happens, so the removal waits for it, within a bound. An owner that
+  // only closed its socket cleans up itself.
+  void remove_cgroups() {
+    pollfd owner{owner_.get(), POLLIN, 0};
+    while (::poll(&owner, 1, -1) < 0 && errno == EINTR) {
+    }
+    for (const auto& [parent, name] : cgroups_) {
+      for (int attempt = 0; attempt < 500 && !remove_tree(parent.get(), name); ++attempt) {
+        const timespec pause{0, 10'000'000};
+        ::nanosleep(&pause, nullptr);
+      }
+    }
+  }
+
+  static bool remove_tree(int parent, const std::string& name) {
+    const int fd = ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return true;
+    DIR* directory = ::fdopendir(fd);
+    if (directory == nullptr) {
+      ::close(fd);
+      return true;
+    }
+    bool empty = true;
+    while (const dirent* entry = ::readdir(directory)) {
+      const std::string child = entry->d_name;
+      if (entry->d_type != DT_DIR || child == "." || child == "..") continue;
+      empty = remove_tree(::dirfd(directory), child) && empty;
+    }
+    ::closedir(directory);
+    return empty && (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT);
+  }
+
+  UniqueFd control_;
+  UniqueFd proc_;
+  UniqueFd owner_;          // a pidfd
+  UniqueFd network_;        // the namespace this process lives in
+  UniqueFd spare_network_;  // for the next box
+  std::vector<std::pair<UniqueFd, std::string>> cgroups_;
+};
+
+}  // namespace
+
+int run_launcher(UniqueFd control) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::setsid();  // a terminal's signals are for the owner, who decides about boxes
+  // Guests are reaped by the kernel: their end is seen through pidfds, by whoever holds one.
+  ::signal(SIGCHLD, SIG_IGN);
+  try {
+    return Launcher(std::move(control)).run();
+  } catch (const std::exception& failure) {
+    ::dprintf(STDERR_FILENO, "caisson launcher: %s\n", failure.what());
+    return 1;
+  }
+}
+
+}  // namespace caisson::guest

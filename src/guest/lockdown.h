@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace caisson::guest {
+
+// The steps by which the guest gives away what it does not need. Each throws StepError.
+
+void enter_user_namespace(int user_namespace, std::uint32_t uid, std::uint32_t gid);
+
+// Leaves CAP_SETUID, CAP_SETGID and CAP_KILL: to start payloads as another user and to end them.
+// The bounding set is empty, so nothing that is executed from here on can hold any capability.
+void drop_privileges();
+
+void install_filter(std::string_view program);
+
+// In a payload: no capability at all. Returns a negative value with errno. Async-signal-safe.
+int drop_all_capabilities();
+
+}  // namespace caisson::guest

@@ -1,0 +1,35 @@
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wire/guest.h"
+
+namespace caisson::guest {
+
+// What every payload of a box goes through before its program runs.
+struct PayloadRules {
+  std::vector<int> cgroups;  // borrowed: open cgroup.procs files to enter
+};
+
+struct StartOutcome {
+  pid_t pid = -1;  // valid when step_failed is false
+  bool step_failed = false;
+  wire::StartStep step = wire::StartStep::request;
+  int error_number = 0;
+};
+
+// Starts the program of `request` with the three descriptors as its standard ones: in the box's
+// cgroups, in a session and process group of its own, as the given user, without capabilities, in
+// its directory.
+StartOutcome start_payload(const wire::Start& request, const int (&stdio)[3],
+                           const PayloadRules& rules);
+
+// Runs `check(argument)` in a process that went the same way, and waits for it. The check shares
+// memory with the caller and may only make system calls and write to `argument`.
+StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadRules& rules,
+                            void (*check)(void*), void* argument);
+
+}  // namespace caisson::guest

@@ -1,0 +1,233 @@
+#include "guest/serve.h"
+
+#include <malloc.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/seqpacket.h"
+#include "guest/prove.h"
+#include "wire/guest.h"
+
+namespace caisson::guest {
+
+namespace {
+
+std::uint64_t microseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(time.tv_usec);
+}
+
+// The message inside a memory file, copied before it is decoded.
+std::string read_memory_file(int fd, std::uint64_t size) {
+  struct stat info {};
+  if (size > wire::kMaxIndirectBytes || ::fstat(fd, &info) < 0 ||
+      static_cast<std::uint64_t>(info.st_size) != size) {
+    throw Error(ErrorCode::protocol_error, "memory file of another size than announced");
+  }
+  std::string content(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::pread(fd, content.data() + done, size - done, static_cast<off_t>(done));
+    if (got <= 0) throw Error(ErrorCode::protocol_error, "memory file cut short");
+    done += static_cast<std::size_t>(got);
+  }
+  return content;
+}
+
+class Guest {
+ public:
+  Guest(UniqueFd control, const wire::GuestSettings& settings, PayloadRules rules)
+      : control_(std::move(control)), settings_(settings), rules_(std::move(rules)) {}
+
+  [[noreturn]] void run() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    sigaddset(&watched, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+    children_ = UniqueFd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+    ::signal(SIGPIPE, SIG_IGN);
+    if (!children_) ::_exit(1);
+    send(wire::Ready{.version = wire::kGuestProtocolVersion, .proofs = prove(settings_, rules_)});
+    release_memory();
+    for (;;) turn();
+  }
+
+ private:
+  // What setting up needed. An idle box shall cost little, and there may be thousands.
+  static void release_memory() {
+    ::malloc_trim(0);
+    constexpr std::uintptr_t kPage = 4096;
+    constexpr std::uintptr_t kDeep = 15 * kPage;
+    char* page = static_cast<char*>(__builtin_frame_address(0));
+    page -= reinterpret_cast<std::uintptr_t>(page) % kPage;
+    ::madvise(page - kPage - kDeep, kDeep, MADV_DONTNEED);
+  }
+
+  struct Child {
+    pid_t pid;
+    std::uint64_t id;
+    bool running;  // an ended leader is kept while its group may still be signalled
+  };
+
+  void turn() {
+    pollfd events[] = {{control_.get(), POLLIN, 0}, {children_.get(), POLLIN, 0}};
+    if (::poll(events, 2, poll_timeout()) < 0 && errno != EINTR) ::_exit(1);
+    if (events[1].revents != 0) reap();
+    if (events[0].revents != 0) receive();
+    if (ending_ && (children_gone_ || Clock::now() >= end_deadline_)) finish();
+  }
+
+  int poll_timeout() const {
+    if (!ending_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_deadline_ - Clock::now());
+    return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+  }
+
+  void receive() {
+    std::optional<Packet> packet;
+    try {
+      packet = receive_packet(control_.get());
+    } catch (const Error&) {
+      finish();
+    }
+    if (!packet) finish();  // the owner is gone and takes the box with it
+    try {
+      wire::OwnerMessage message = wire::decode_owner_message(packet->data);
+      if (const auto* indirect = std::get_if<wire::Indirect>(&message)) {
+        if (packet->fds.empty()) throw Error(ErrorCode::protocol_error, "no memory file");
+        message =
+            wire::decode_owner_message(read_memory_file(packet->fds[0].get(), indirect->size));
+        packet->fds.erase(packet->fds.begin());
+      }
+      std::visit([&](const auto& m) { handle(m, packet->fds); }, message);
+    } catch (const Error&) {
+      finish();  // an owner that does not speak the protocol is no owner
+    }
+  }
+
+  void handle(const wire::Start& request, const std::vector<UniqueFd>& fds) {
+    if (fds.size() != 3) throw Error(ErrorCode::protocol_error, "start without three descriptors");
+    const int stdio[3] = {fds[0].get(), fds[1].get(), fds[2].get()};
+    const StartOutcome outcome = start_payload(request, stdio, rules_);
+    if (outcome.step_failed) {
+      send(wire::StartFailed{request.id, outcome.step, outcome.error_number});
+      return;
+    }
+    running_.push_back({outcome.pid, request.id, true});
+    children_gone_ = false;
+    if (request.report_start) send(wire::Started{request.id, outcome.pid});
+  }
+
+  void handle(const wire::Signal& request, const std::vector<UniqueFd>&) {
+    const auto child = std::find_if(running_.begin(), running_.end(),
+                                    [&](const Child& c) { return c.id == request.id; });
+    if (child == running_.end()) return;
+    if (request.group) {
+      ::kill(-child->pid, request.signal_number);
+    } else if (child->running) {
+      ::kill(child->pid, request.signal_number);
+    }
+  }
+
+  void handle(const wire::End& request, const std::vector<UniqueFd>&) {
+    ending_ = true;
+    end_deadline_ = Clock::now() + std::chrono::milliseconds(request.grace_ms);
+    if (request.grace_ms > 0) ::kill(-1, SIGTERM);
+    reap();
+  }
+
+  void handle(const wire::Ping& request, const std::vector<UniqueFd>&) {
+    send(wire::Pong{request.token});
+  }
+  void handle(const wire::NetworkReady&, const std::vector<UniqueFd>&) {}
+  void handle(const wire::Indirect&, const std::vector<UniqueFd>&) {
+    throw Error(ErrorCode::protocol_error, "memory file inside a memory file");
+  }
+
+  // Everything in the box ends up here: the programs that were started and whatever they left
+  // behind.
+  void reap() {
+    signalfd_siginfo ignored[8];
+    while (::read(children_.get(), ignored, sizeof ignored) > 0) {
+    }
+    for (;;) {
+      int status = 0;
+      rusage usage{};
+      const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
+      if (pid == 0) return;
+      if (pid < 0) {
+        children_gone_ = errno == ECHILD;
+        running_.clear();
+        return;
+      }
+      const auto child = std::find_if(running_.begin(), running_.end(),
+                                      [&](const Child& c) { return c.pid == pid && c.running; });
+      if (child == running_.end()) continue;
+      child->running = false;
+      send(wire::Exited{.id = child->id,
+                        .status = status,
+                        .user_us = microseconds(usage.ru_utime),
+                        .system_us = microseconds(usage.ru_stime),
+                        .peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024});
+      forget_old();
+    }
+  }
+
+  // The pid of an ended leader stays reserved for its group only while the group lives; a box that
+  // runs thousands of commands keeps a bounded number of them.
+  void forget_old() {
+    constexpr std::size_t kMaxEnded = 256;
+    const auto ended = [](const Child& c) { return !c.running; };
+    running_.erase(std::remove_if(running_.begin(), running_.end(),
+                                  [&](const Child& c) {
+                                    return ended(c) && ::kill(-c.pid, 0) < 0 && errno == ESRCH;
+                                  }),
+                   running_.end());
+    while (static_cast<std::size_t>(std::count_if(running_.begin(), running_.end(), ended)) >
+           kMaxEnded) {
+      running_.erase(std::find_if(running_.begin(), running_.end(), ended));
+    }
+  }
+
+  // The exit of process 1 ends every other process of the namespace before it is seen outside.
+  [[noreturn]] void finish() { ::_exit(0); }
+
+  void send(const wire::GuestMessage& message) {
+    try {
+      send_packet(control_.get(), wire::encode(message));
+    } catch (const Error&) {
+      finish();
+    }
+  }
+
+  UniqueFd control_;
+  UniqueFd children_;
+  const wire::GuestSettings& settings_;
+  PayloadRules rules_;
+  std::vector<Child> running_;
+  bool children_gone_ = true;
+  bool ending_ = false;
+  Deadline end_deadline_{};
+};
+
+}  // namespace
+
+void serve(UniqueFd control, const wire::GuestSettings& settings, PayloadRules rules) {
+  Guest(std::move(control), settings, std::move(rules)).run();
+}
+
+}  // namespace caisson::guest
