@@ -1,0 +1,164 @@
+#include "model/box_spec.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
+#include <cmath>
+
+#include "base/path.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "model/field_rules.h"
+#include "model/object_reader.h"
+
+namespace caisson::model {
+
+namespace {
+namespace json = boost::json;
+
+constexpr std::size_t kMaxSkillNameLength = 64;
+
+std::int64_t at_least(ObjectReader& reader, std::string_view name, std::int64_t fallback,
+                      std::int64_t least, std::int64_t most, std::string_view sentence) {
+  const std::int64_t value = reader.optional(name, fallback);
+  if (value < least) refuse(str(name, ' ', sentence));
+  return std::min(value, most);
+}
+
+// A workdir that is absent, null or "" follows a mount path that was given.
+std::string read_workdir(ObjectReader& reader) {
+  const json::value* workdir = reader.find("workdir");
+  const json::value* mount_path = reader.find("mount_path");
+  const bool unset = workdir == nullptr || workdir->is_null() ||
+                     (workdir->is_string() && workdir->get_string().empty());
+  const bool mounted =
+      mount_path != nullptr && mount_path->is_string() && !trim(mount_path->get_string()).empty();
+  const std::string text = unset && mounted
+                               ? reader.required<std::string>("mount_path")
+                               : reader.optional("workdir", std::string(kDefaultMountPath));
+  return box_path(text, "workdir");
+}
+
+std::optional<std::string> read_skill_name(ObjectReader& reader) {
+  const std::optional<std::string> text = reader.nullable<std::string>("skill_name");
+  const std::string name(trim(text.value_or("")));
+  if (name.empty()) return std::nullopt;
+  const bool fits = std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_';
+  });
+  if (!fits || name.size() > kMaxSkillNameLength) {
+    refuse("skill_name can only contain up to 64 letters, numbers, hyphens and underscores");
+  }
+  return name;
+}
+
+double read_cpus(ObjectReader& reader, double fallback) {
+  const double cpus = reader.optional("cpus", fallback);
+  if (!std::isfinite(cpus)) refuse("cpus must be a finite number");
+  if (cpus <= 0) refuse("cpus must be greater than 0");
+  return std::min(cpus, kMaxCpus);
+}
+
+void read_mounts(ObjectReader& reader, BoxSpec& spec) {
+  if (const auto path = reader.nullable<std::string>("host_path"))
+    spec.host_path = host_path(*path);
+  spec.host_path_mode = reader.choice("host_path_mode", spec.host_path_mode,
+                                      {MountMode::none, MountMode::ro, MountMode::rw});
+  spec.mount_path = box_path(reader.optional("mount_path", spec.mount_path), "mount_path");
+  for (const ObjectReader::Element& element : reader.elements("extra_mounts")) {
+    spec.extra_mounts.push_back(read_mount_spec(*element.value, element.path));
+  }
+}
+
+void read_limits_of_box(ObjectReader& reader, BoxSpec& spec) {
+  spec.cpus = read_cpus(reader, spec.cpus);
+  spec.memory_mb = at_least(reader, "memory_mb", spec.memory_mb, kMinMemoryMb, kMaxMegabytes,
+                            "must be at least 32");
+  spec.pids_limit =
+      at_least(reader, "pids_limit", spec.pids_limit, 1, kMaxPidsLimit, "must be at least 1");
+  spec.read_only_rootfs = reader.optional("read_only_rootfs", spec.read_only_rootfs);
+  spec.workspace_quota_mb = at_least(reader, "workspace_quota_mb", spec.workspace_quota_mb, 0,
+                                     kMaxMegabytes, "must be greater than or equal to 0");
+}
+}  // namespace
+
+std::string_view to_string(NetworkMode mode) {
+  return mode == NetworkMode::on ? "on" : "off";
+}
+
+std::string_view to_string(MountMode mode) {
+  switch (mode) {
+    case MountMode::none:
+      return "none";
+    case MountMode::ro:
+      return "ro";
+    case MountMode::rw:
+      return "rw";
+  }
+  return "none";
+}
+
+MountSpec read_mount_spec(const json::value& value, const std::string& path) {
+  ObjectReader reader(value, path);
+  MountSpec mount;
+  mount.host_path = host_path(reader.required<std::string>("host_path"), path);
+  mount.mount_path = box_path(reader.required<std::string>("mount_path"), "mount_path", path);
+  mount.mode = reader.choice("mode", mount.mode, {MountMode::none, MountMode::ro, MountMode::rw});
+  return mount;
+}
+
+BoxSpec read_box_spec(const json::value& value) {
+  ObjectReader reader(value, "");
+  BoxSpec spec;
+  spec.cmd = trim(reader.optional("cmd", spec.cmd));
+  spec.workdir = read_workdir(reader);
+  spec.timeout_sec = at_least(reader, "timeout_sec", spec.timeout_sec, 1, kMaxTimeoutSec,
+                              "must be greater than 0");
+  spec.network = reader.choice("network", spec.network, {NetworkMode::off, NetworkMode::on});
+  spec.session_id = trim(reader.required<std::string>("session_id"));
+  if (spec.session_id.empty()) refuse("session_id must not be empty");
+  spec.env = reader.optional("env", spec.env);
+  check_environment(spec.env, "env");
+  spec.image = reader.optional("image", spec.image);
+  read_mounts(reader, spec);
+  spec.skill_name = read_skill_name(reader);
+  spec.persistent = reader.optional("persistent", spec.persistent);
+  read_limits_of_box(reader, spec);
+  const bool mounted = spec.host_path && spec.host_path_mode != MountMode::none;
+  if (mounted && !is_within(spec.workdir, spec.mount_path)) {
+    refuse("workdir must stay under mount_path when host_path is provided");
+  }
+  return spec;
+}
+
+json::object to_json(const MountSpec& mount) {
+  return {{"host_path", mount.host_path},
+          {"mount_path", mount.mount_path},
+          {"mode", to_string(mount.mode)}};
+}
+
+json::object to_json(const BoxSpec& spec) {
+  json::array extra_mounts;
+  for (const MountSpec& mount : spec.extra_mounts) extra_mounts.push_back(to_json(mount));
+  return {{"session_id", spec.session_id},
+          {"cmd", spec.cmd},
+          {"workdir", spec.workdir},
+          {"timeout_sec", spec.timeout_sec},
+          {"network", to_string(spec.network)},
+          {"env", json::value_from(spec.env)},
+          {"image", spec.image},
+          {"host_path", json::value_from(spec.host_path)},
+          {"host_path_mode", to_string(spec.host_path_mode)},
+          {"mount_path", spec.mount_path},
+          {"extra_mounts", std::move(extra_mounts)},
+          {"skill_name", json::value_from(spec.skill_name)},
+          {"persistent", spec.persistent},
+          {"cpus", spec.cpus},
+          {"memory_mb", spec.memory_mb},
+          {"pids_limit", spec.pids_limit},
+          {"read_only_rootfs", spec.read_only_rootfs},
+          {"workspace_quota_mb", spec.workspace_quota_mb}};
+}
+
+}  // namespace caisson::model

@@ -1,0 +1,72 @@
+#pragma once
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace caisson::model {
+
+enum class NetworkMode { off, on };
+enum class MountMode { none, ro, rw };
+
+std::string_view to_string(NetworkMode mode);
+std::string_view to_string(MountMode mode);
+
+inline constexpr std::string_view kDefaultImage = "rockchin/langbot-sandbox:latest";
+inline constexpr std::string_view kDefaultMountPath = "/workspace";
+inline constexpr std::int64_t kDefaultTimeoutSec = 30;
+
+// The least a box can be given, and the most that has a meaning. A greater number is accepted and
+// taken as the most, so that bytes and nanoseconds always fit 64 bits further down.
+inline constexpr std::int64_t kMinMemoryMb = 32;
+inline constexpr std::int64_t kMaxMegabytes = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxTimeoutSec = 1'000'000'000;
+inline constexpr std::int64_t kMaxPidsLimit = 4'194'304;  // PID_MAX_LIMIT of 64-bit kernels
+inline constexpr double kMaxCpus = 8192;                  // NR_CPUS of the largest kernels
+
+// A host directory shown in the box. `host_path` may be a Windows path; `mount_path` is normal.
+struct MountSpec {
+  std::string host_path;
+  std::string mount_path;
+  MountMode mode = MountMode::rw;
+  bool operator==(const MountSpec&) const = default;
+};
+
+// All that a caller may say about a box and the command to run in it. A spec that came from
+// read_box_spec() has been validated: its paths are absolute and normal, its numbers in range, and
+// no string in it contains a NUL.
+struct BoxSpec {
+  std::string session_id;
+  std::string cmd;
+  std::string workdir{kDefaultMountPath};
+  std::int64_t timeout_sec = kDefaultTimeoutSec;
+  NetworkMode network = NetworkMode::off;
+  std::map<std::string, std::string> env;
+  std::string image{kDefaultImage};
+  std::optional<std::string> host_path;  // shown at `mount_path` unless the mode is `none`
+  MountMode host_path_mode = MountMode::rw;
+  std::string mount_path{kDefaultMountPath};
+  std::vector<MountSpec> extra_mounts;
+  std::optional<std::string> skill_name;
+  bool persistent = false;
+  double cpus = 1.0;
+  std::int64_t memory_mb = 512;
+  std::int64_t pids_limit = 128;
+  bool read_only_rootfs = true;
+  std::int64_t workspace_quota_mb = 0;  // 0: no quota
+  bool operator==(const BoxSpec&) const = default;
+};
+
+// Reads and validates in the order of LangBot's model, so that of several faults the same one is
+// reported. Unknown fields are ignored: newer hosts send fields that older runtimes do not know.
+BoxSpec read_box_spec(const boost::json::value& value);
+MountSpec read_mount_spec(const boost::json::value& value, const std::string& path);
+
+boost::json::object to_json(const BoxSpec& spec);
+boost::json::object to_json(const MountSpec& mount);
+
+}  // namespace caisson::model

@@ -1,0 +1,113 @@
+#pragma once
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/admission.h"
+#include "model/isolation.h"
+#include "model/limits.h"
+#include "model/profile.h"
+
+namespace caisson::model {
+
+// `box.local`: what boxes on this host get and may see. Paths are as written, trimmed; whoever uses
+// them resolves them against the working directory.
+struct LocalConfig {
+  std::string profile{kDefaultProfile};
+  std::string image;  // empty: the profile's
+  std::optional<std::string> host_root = "./data/box";
+  std::string default_workspace;       // empty: "default" under host_root
+  std::string skills_root = "skills";  // relative: under host_root
+  std::vector<std::string> allowed_mount_roots = {"./data/box", "/tmp"};
+  std::optional<std::int64_t> workspace_quota_mb;  // none: the profile's
+  bool operator==(const LocalConfig&) const = default;
+};
+
+struct E2bConfig {
+  std::string api_key;
+  std::string api_url;
+  std::string template_id;  // the key is "template"
+  bool operator==(const E2bConfig&) const = default;
+};
+
+// `box.native`: our own.
+struct NativeConfig {
+  // Layers whose absence the operator accepts. A box without one of them starts, and says so.
+  std::set<Layer> allow_missing;
+  bool operator==(const NativeConfig&) const = default;
+};
+
+// The `box` tree. LangBot sends the same tree when it connects.
+struct BoxConfig {
+  bool enabled = true;
+  std::string backend = "local";  // empty: any; names are judged where backends are selected
+  std::string runtime_endpoint;   // of another runtime, for LangBot's own use
+  LocalConfig local;
+  Limits limits;
+  std::int64_t max_workspace_entries = 100'000;  // of `box.limits`
+  std::int64_t default_memory_mb = 1536;         // of the sessions of MCP servers
+  bool docker_cpu_limit_enabled = true;
+  E2bConfig e2b;
+  AdmissionSettings admission;
+  NativeConfig native;
+  bool operator==(const BoxConfig&) const = default;
+};
+
+struct McpConfig {
+  bool stdio_enabled = true;
+  std::int64_t lifecycle_concurrency = 16;
+  bool operator==(const McpConfig&) const = default;
+};
+
+// The `caisson` tree: our own.
+struct DaemonConfig {
+  std::string listen_host = "127.0.0.1";
+  std::int64_t listen_port = 5410;
+  std::string state_dir;  // empty: the default of this user
+  bool operator==(const DaemonConfig&) const = default;
+};
+
+struct Config {
+  BoxConfig box;
+  McpConfig mcp;
+  std::string force_session_id_template;  // system.limitation.force_box_session_id_template
+  DaemonConfig daemon;
+  // Fields of the root and of `box` that nothing here reads, by path. The file may be LangBot's
+  // own, so they are no error; `caisson config check` shows them.
+  std::vector<std::string> ignored_fields;
+  bool operator==(const Config&) const = default;
+};
+
+// A tree and the fields in it that nothing reads.
+struct ReadBoxConfig {
+  BoxConfig config;
+  std::vector<std::string> ignored_fields;
+};
+
+// A null tree and null sections read as empty ones, absent fields as their default or as what
+// `current` holds. Unknown fields of our own trees (`caisson`, `box.native`) are refused.
+Config read_config(const boost::json::value& tree);
+ReadBoxConfig read_box_config(const boost::json::value& tree, const BoxConfig& current = {});
+
+// The whole tree, secrets included; read_config() of it is the same configuration.
+boost::json::object to_json(const Config& config);
+
+// The tree with every absent field filled in, so that environment variables meet a field of the
+// right type. A field that is there stays, even when it is null.
+boost::json::value with_defaults(boost::json::value tree);
+
+// A tree after "BOX__LOCAL__HOST_ROOT=/srv" and the like, and the names of the variables that
+// changed it, for the log; their values may be secrets. Apply with_defaults() first.
+struct Overridden {
+  boost::json::value tree;
+  std::vector<std::string> variables;
+};
+Overridden apply_environment(boost::json::value tree, const std::vector<std::string>& environment);
+
+}  // namespace caisson::model

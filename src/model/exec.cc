@@ -1,0 +1,58 @@
+#include "model/exec.h"
+
+#include <boost/json/value_from.hpp>
+
+#include "model/object_reader.h"
+
+namespace caisson::model {
+
+BoxSpec read_exec_request(const boost::json::value& value) {
+  BoxSpec spec = read_box_spec(value);
+  if (spec.cmd.empty()) refuse("cmd must not be empty");
+  return spec;
+}
+
+std::string_view to_string(ExecStatus status) {
+  return status == ExecStatus::timed_out ? "timed_out" : "completed";
+}
+
+boost::json::object to_json(const ExecResult& result) {
+  return {{"session_id", result.session_id},
+          {"backend_name", result.backend_name},
+          {"status", to_string(result.status)},
+          {"exit_code", boost::json::value_from(result.exit_code)},
+          {"stdout", result.out},
+          {"stderr", result.err},
+          {"duration_ms", result.duration_ms},
+          {"signal", boost::json::value_from(result.signal)},
+          {"oom", result.oom},
+          {"oom_limit_mb", boost::json::value_from(result.oom_limit_mb)},
+          {"cpu_ms", result.cpu_ms},
+          {"peak_memory_bytes", result.peak_memory_bytes},
+          {"stdout_discarded", result.stdout_discarded},
+          {"stderr_discarded", result.stderr_discarded}};
+}
+
+ExecResult read_exec_result(const boost::json::value& value) {
+  ObjectReader reader(value, "");
+  ExecResult result;
+  result.session_id = reader.required<std::string>("session_id");
+  result.backend_name = reader.required<std::string>("backend_name");
+  reader.required<std::string>("status");
+  result.status =
+      reader.choice("status", result.status, {ExecStatus::completed, ExecStatus::timed_out});
+  result.exit_code = reader.nullable<std::int64_t>("exit_code");
+  if (reader.has("stdout")) result.out = reader.required_raw_text("stdout");
+  if (reader.has("stderr")) result.err = reader.required_raw_text("stderr");
+  result.duration_ms = reader.required<std::int64_t>("duration_ms");
+  result.signal = reader.nullable<std::int64_t>("signal");
+  result.oom = reader.optional("oom", result.oom);
+  result.oom_limit_mb = reader.nullable<std::int64_t>("oom_limit_mb");
+  result.cpu_ms = reader.optional("cpu_ms", result.cpu_ms);
+  result.peak_memory_bytes = reader.optional("peak_memory_bytes", result.peak_memory_bytes);
+  result.stdout_discarded = reader.optional("stdout_discarded", result.stdout_discarded);
+  result.stderr_discarded = reader.optional("stderr_discarded", result.stderr_discarded);
+  return result;
+}
+
+}  // namespace caisson::model

@@ -1,0 +1,42 @@
+#pragma once
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/box_spec.h"
+
+namespace caisson::model {
+
+// The request of an exec is a BoxSpec with a command: it says which box as well as what to run in
+// it. As read_box_spec(), and "cmd must not be empty".
+BoxSpec read_exec_request(const boost::json::value& value);
+
+enum class ExecStatus { completed, timed_out };
+std::string_view to_string(ExecStatus status);
+
+// How a command ended and what it wrote. The first seven fields are LangBot's; the others are ours.
+struct ExecResult {
+  std::string session_id;
+  std::string backend_name;
+  ExecStatus status = ExecStatus::completed;
+  std::optional<std::int64_t> exit_code;  // none when timed out; 128+n when a signal ended it
+  std::string out;                        // "stdout" in JSON, which is a macro in C
+  std::string err;
+  std::int64_t duration_ms = 0;
+  std::optional<std::int64_t> signal;        // the signal that ended the command itself
+  bool oom = false;                          // the kernel killed a process of the box for memory
+  std::optional<std::int64_t> oom_limit_mb;  // the limit it ran into
+  std::int64_t cpu_ms = 0;
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t stdout_discarded = 0;  // bytes beyond what is kept
+  std::int64_t stderr_discarded = 0;
+  bool operator==(const ExecResult&) const = default;
+};
+
+boost::json::object to_json(const ExecResult& result);
+ExecResult read_exec_result(const boost::json::value& value);  // what a daemon answered
+
+}  // namespace caisson::model

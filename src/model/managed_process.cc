@@ -1,0 +1,89 @@
+#include "model/managed_process.h"
+
+#include <algorithm>
+#include <boost/json/value_from.hpp>
+
+#include "base/text.h"
+#include "model/box_spec.h"
+#include "model/field_rules.h"
+#include "model/object_reader.h"
+
+namespace caisson::model {
+
+namespace {
+namespace json = boost::json;
+}
+
+std::string_view to_string(ProcessStatus status) {
+  return status == ProcessStatus::running ? "running" : "exited";
+}
+
+ManagedProcessSpec read_managed_process_spec(const json::value& value, const std::string& path) {
+  ObjectReader reader(value, path);
+  ManagedProcessSpec spec;
+  spec.process_id = reader.optional("process_id", spec.process_id);
+  spec.command = trim(reader.required<std::string>("command"));
+  if (spec.command.empty()) refuse("command must not be empty");
+  spec.args = reader.optional("args", spec.args);
+  spec.env = reader.optional("env", spec.env);
+  check_environment(spec.env, reader.path_of("env"));
+  spec.cwd = box_path(reader.optional("cwd", spec.cwd), "cwd");
+  spec.memory_mb = std::min(reader.optional("memory_mb", spec.memory_mb), kMaxMegabytes);
+  return spec;
+}
+
+ManagedProcessInfo managed_process_info_of(const ManagedProcessSpec& spec) {
+  ManagedProcessInfo info{
+      .process_id = spec.process_id, .command = spec.command, .args = spec.args, .cwd = spec.cwd};
+  for (const auto& [name, value] : spec.env) info.env_keys.push_back(name);
+  return info;
+}
+
+json::object to_json(const ManagedProcessSpec& spec) {
+  return {{"process_id", spec.process_id},
+          {"command", spec.command},
+          {"args", json::value_from(spec.args)},
+          {"env", json::value_from(spec.env)},
+          {"cwd", spec.cwd},
+          {"memory_mb", spec.memory_mb}};
+}
+
+json::object to_json(const ManagedProcessInfo& info) {
+  json::object object{{"session_id", info.session_id},
+                      {"process_id", info.process_id},
+                      {"status", to_string(info.status)},
+                      {"command", info.command},
+                      {"args", json::value_from(info.args)},
+                      {"cwd", info.cwd},
+                      {"env_keys", json::value_from(info.env_keys)},
+                      {"attached", info.attached},
+                      {"started_at", timestamp_text(info.started_at)},
+                      {"exited_at", nullptr},
+                      {"exit_code", json::value_from(info.exit_code)},
+                      {"stderr_preview", info.stderr_preview}};
+  if (info.exited_at) object["exited_at"] = timestamp_text(*info.exited_at);
+  return object;
+}
+
+ManagedProcessInfo read_managed_process_info(const json::value& value) {
+  ObjectReader reader(value, "");
+  ManagedProcessInfo info;
+  info.session_id = reader.required<std::string>("session_id");
+  info.process_id = reader.optional("process_id", info.process_id);
+  reader.required<std::string>("status");
+  info.status =
+      reader.choice("status", info.status, {ProcessStatus::running, ProcessStatus::exited});
+  info.command = reader.required<std::string>("command");
+  info.args = reader.required<ObjectReader::Strings>("args");
+  info.cwd = reader.required<std::string>("cwd");
+  info.env_keys = reader.required<ObjectReader::Strings>("env_keys");
+  info.attached = reader.optional("attached", info.attached);
+  info.started_at = required_timestamp(reader, "started_at");
+  if (reader.has_value("exited_at")) info.exited_at = required_timestamp(reader, "exited_at");
+  info.exit_code = reader.nullable<std::int64_t>("exit_code");
+  if (reader.has("stderr_preview"))
+    info.stderr_preview = reader.required_raw_text("stderr_preview");
+  return info;
+}
+
+}  // namespace caisson::model
