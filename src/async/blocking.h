@@ -1,0 +1,19 @@
+#pragma once
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "async/task.h"
+
+namespace caisson {
+
+// Runs `work()` on the pool and comes back to the event loop with its result or its exception. The
+// work gets its data by value: it must not touch what the loop's thread owns.
+template <typename Work>
+auto run_blocking(boost::asio::thread_pool& pool, Work work) -> Task<decltype(work())> {
+  auto body = [](Work moved) -> Task<decltype(moved())> { co_return moved(); };
+  co_return co_await boost::asio::co_spawn(pool, body(std::move(work)), boost::asio::use_awaitable);
+}
+
+}  // namespace caisson
