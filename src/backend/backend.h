@@ -1,0 +1,39 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "async/task.h"
+#include "backend/box.h"
+#include "model/box_spec.h"
+#include "model/isolation.h"
+
+namespace caisson::backend {
+
+// Whether a backend can make boxes here, and how tight they would be.
+struct BackendStatus {
+  bool available = false;
+  std::string reason;                // why not; empty when available
+  model::IsolationReport isolation;  // what a box with default settings would have
+};
+
+// What makes boxes. One object a kind; `daemon/` and `cli/` construct them, everything else sees
+// this.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  virtual Task<BackendStatus> status() = 0;
+
+  // A box that is ready: every layer its spec asks for has been proven from inside, or the operator
+  // allowed its absence and isolation() shows it. Throws isolation_unavailable with the layer's
+  // name and the mending step, mount_refused, image_not_found; after a throw nothing is left
+  // behind.
+  virtual Task<std::unique_ptr<Box>> create(model::BoxSpec spec) = 0;
+
+  // Destroys what is left and releases what the backend holds on the host. Create nothing
+  // afterwards.
+  virtual Task<void> stop() = 0;
+};
+
+}  // namespace caisson::backend

@@ -1,0 +1,91 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/task.h"
+#include "base/unique_fd.h"
+#include "model/isolation.h"
+
+namespace caisson::backend {
+
+// The three descriptors a process in a box gets. They travel to the box; the caller keeps the other
+// ends. Never a descriptor of a host terminal or file: pass pipes.
+struct Stdio {
+  UniqueFd in;
+  UniqueFd out;
+  UniqueFd err;
+};
+
+// A program to start in a box.
+struct ProcessSpec {
+  std::vector<std::string> argv;   // argv[0] is looked up in the PATH of `env` when it has no '/'
+  std::vector<std::string> env;    // "NAME=value": the whole environment, see default_environment()
+  std::string cwd = "/workspace";  // made, with its parents, when it does not exist and can be made
+  // False: start() does not wait for the program to be executed. That it cannot be is then wait()'s
+  // to report, and pid() stays 0. For short commands, whose end comes at once anyway.
+  bool confirm_start = true;
+};
+
+// How a process ended.
+struct ProcessExit {
+  int exit_code = 0;  // meaningful when signal == 0
+  int signal = 0;     // the signal that ended it, or 0
+  bool core_dumped = false;
+  std::uint64_t oom_kills =
+      0;  // processes of the box the kernel killed for memory while this one ran
+  std::chrono::microseconds user_time{0};
+  std::chrono::microseconds system_time{0};
+  std::uint64_t peak_memory_bytes =
+      0;  // largest resident set of the process and its waited-for children
+  bool operator==(const ProcessExit&) const = default;
+};
+
+enum class SignalTarget { process, group };
+
+// A running process in a box. Dropping the object does not end the process; destroying the box
+// does.
+class Process {
+ public:
+  virtual ~Process() = default;
+  virtual std::int64_t pid() const = 0;  // as seen inside the box
+  // Resolves once, when the process has ended. Throws box_lost when the box ends first.
+  virtual Task<ProcessExit> wait() = 0;
+  // Sent in order with respect to start(); a process that is gone is not an error.
+  virtual void signal(int signal_number, SignalTarget target) = 0;
+};
+
+// What a box uses now.
+struct BoxUsage {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t peak_memory_bytes = 0;
+  std::uint64_t processes = 0;
+  std::chrono::microseconds cpu_time{0};
+  std::uint64_t oom_kills = 0;
+};
+
+// One box. All methods are called on the event loop's thread.
+class Box {
+ public:
+  virtual ~Box() = default;  // a box that was not destroyed is destroyed, without waiting
+
+  virtual const std::string& id()
+      const = 0;  // unique for the backend; `backend_session_id` to clients
+  virtual const model::IsolationReport& isolation() const = 0;
+  virtual bool alive() const = 0;
+
+  // Throws command_not_started when the program cannot be executed (the message names it and the
+  // reason), box_lost when the box is gone.
+  virtual Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) = 0;
+
+  virtual Task<BoxUsage> usage() = 0;
+
+  // Ends every process: SIGTERM, up to `grace`, SIGKILL; then releases all the box holds. Zero
+  // grace kills at once. Returns when nothing of the box is left. Calling it again does nothing.
+  virtual Task<void> destroy(std::chrono::milliseconds grace) = 0;
+};
+
+}  // namespace caisson::backend

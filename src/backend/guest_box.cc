@@ -1,0 +1,151 @@
+#include "backend/guest_box.h"
+
+#include <sys/wait.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::backend {
+
+namespace {
+
+Error start_error(const ProcessSpec& spec, const wire::StartFailed& failure) {
+  const std::string program = printable(spec.argv.empty() ? "" : spec.argv[0]);
+  const std::string reason = error_text(failure.error_number);
+  switch (failure.step) {
+    case wire::StartStep::request:
+      return {ErrorCode::validation_error, "the command is empty or its directory is not absolute"};
+    case wire::StartStep::fork:
+    case wire::StartStep::cgroup:
+      return {ErrorCode::command_not_started,
+              str(program, ": no process could be made for it: ", reason)};
+    case wire::StartStep::directory:
+      return {ErrorCode::command_not_started,
+              str(program, ": working directory ", printable(spec.cwd), ": ", reason)};
+    case wire::StartStep::descriptors:
+    case wire::StartStep::identity:
+      return {ErrorCode::internal_error, str(program, ": not started: ", reason)};
+    case wire::StartStep::execute:
+      break;
+  }
+  if (failure.error_number == ENOENT) {
+    return {ErrorCode::command_not_started, str(program, ": not found in the box")};
+  }
+  return {ErrorCode::command_not_started, str(program, ": cannot be executed: ", reason)};
+}
+
+class GuestProcess final : public Process {
+ public:
+  GuestProcess(std::uint64_t id, ProcessSpec spec, std::shared_ptr<GuestChannel> channel,
+               std::shared_ptr<GuestProcessState> state, std::shared_ptr<BoxResources> resources)
+      : id_(id),
+        spec_(std::move(spec)),
+        channel_(std::move(channel)),
+        state_(std::move(state)),
+        resources_(std::move(resources)) {}
+
+  std::int64_t pid() const override { return state_->pid; }
+
+  Task<ProcessExit> wait() override {
+    co_await state_->ended.wait();
+    if (state_->failure) throw start_error(spec_, *state_->failure);
+    if (!state_->exit) throw Error(ErrorCode::box_lost, "the box ended while the command ran");
+    const wire::Exited& report = *state_->exit;
+    ProcessExit exit;
+    if (WIFSIGNALED(report.status)) {
+      exit.signal = WTERMSIG(report.status);
+      exit.core_dumped = WCOREDUMP(report.status);
+    } else {
+      exit.exit_code = WEXITSTATUS(report.status);
+    }
+    exit.user_time = std::chrono::microseconds(report.user_us);
+    exit.system_time = std::chrono::microseconds(report.system_us);
+    exit.peak_memory_bytes = report.peak_memory_bytes;
+    exit.oom_kills = resources_->oom_kills() - state_->oom_kills_before;
+    co_return exit;
+  }
+
+  void signal(int signal_number, SignalTarget target) override {
+    channel_->send_now(wire::Signal{id_, signal_number, target == SignalTarget::group});
+  }
+
+ private:
+  std::uint64_t id_;
+  ProcessSpec spec_;  // for error messages; its environment is gone
+  std::shared_ptr<GuestChannel> channel_;
+  std::shared_ptr<GuestProcessState> state_;
+  std::shared_ptr<BoxResources> resources_;
+};
+
+}  // namespace
+
+GuestBox::GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+                   model::IsolationReport isolation, std::shared_ptr<BoxResources> resources)
+    : id_(std::move(id)),
+      channel_(std::move(channel)),
+      identity_(identity),
+      isolation_(std::move(isolation)),
+      resources_(std::move(resources)) {
+  channel_->listen();
+}
+
+GuestBox::~GuestBox() {
+  if (resources_) resources_->kill();
+  channel_->close();
+}
+
+Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
+  if (!alive() || !resources_) throw Error(ErrorCode::box_lost, "the box has ended");
+  const std::uint64_t id = next_id_++;
+  const std::shared_ptr<GuestProcessState> state = channel_->expect(id, spec.confirm_start);
+  const std::shared_ptr<GuestChannel> channel = channel_;
+  const std::shared_ptr<BoxResources> resources = resources_;
+  state->oom_kills_before = resources->oom_kills();
+  wire::OwnerMessage message = wire::Start{.id = id,
+                                           .argv = spec.argv,
+                                           .env = std::move(spec.env),
+                                           .cwd = spec.cwd,
+                                           .uid = identity_.uid,
+                                           .gid = identity_.gid,
+                                           .report_start = spec.confirm_start};
+  std::vector<UniqueFd> fds;
+  fds.push_back(std::move(stdio.in));
+  fds.push_back(std::move(stdio.out));
+  fds.push_back(std::move(stdio.err));
+  try {
+    co_await channel->send(std::move(message), std::move(fds));
+  } catch (...) {
+    channel->forget(id);
+    throw;
+  }
+  if (spec.confirm_start) {
+    co_await state->started.wait();
+    if (state->failure) throw start_error(spec, *state->failure);
+    if (state->pid == 0) throw Error(ErrorCode::box_lost, "the box ended while a command started");
+  }
+  co_return std::make_unique<GuestProcess>(id, std::move(spec), channel, state, resources);
+}
+
+Task<BoxUsage> GuestBox::usage() {
+  if (!resources_) throw Error(ErrorCode::box_lost, "the box has ended");
+  co_return resources_->usage();
+}
+
+Task<void> GuestBox::destroy(std::chrono::milliseconds grace) {
+  const std::shared_ptr<BoxResources> resources = std::exchange(resources_, nullptr);
+  if (!resources) co_return;
+  const std::shared_ptr<GuestChannel> channel = channel_;
+  if (grace.count() > 0 && channel->open()) {
+    channel->send_now(wire::End{static_cast<std::uint32_t>(grace.count())});
+    // The guest keeps the grace period; a little more is for a guest that does not.
+    co_await channel->closed().wait_until(Clock::now() + grace + std::chrono::seconds(1));
+  }
+  resources->kill();
+  channel->close();
+  co_await resources->release();
+}
+
+}  // namespace caisson::backend

@@ -1,0 +1,53 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <string>
+
+#include "backend/box.h"
+#include "backend/guest_channel.h"
+
+namespace caisson::backend {
+
+// What a backend holds for a box besides the conversation with its guest.
+class BoxResources {
+ public:
+  virtual ~BoxResources() = default;
+  virtual std::uint64_t oom_kills() = 0;
+  virtual BoxUsage usage() = 0;
+  // Ends every process of the box, the guest included, without waiting.
+  virtual void kill() = 0;
+  // Waits for the end of all of them and gives everything back to the host.
+  virtual Task<void> release() = 0;
+};
+
+// A box whose process 1 is our guest: everything that happens inside it, written once for every
+// backend that can start the guest and hand over its socket.
+class GuestBox final : public Box {
+ public:
+  // The ids payloads run as, inside the box.
+  struct Identity {
+    std::uint32_t uid = 0;
+    std::uint32_t gid = 0;
+  };
+
+  GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+           model::IsolationReport isolation, std::shared_ptr<BoxResources> resources);
+  ~GuestBox() override;
+
+  const std::string& id() const override { return id_; }
+  const model::IsolationReport& isolation() const override { return isolation_; }
+  bool alive() const override { return channel_->open(); }
+  Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) override;
+  Task<BoxUsage> usage() override;
+  Task<void> destroy(std::chrono::milliseconds grace) override;
+
+ private:
+  std::string id_;
+  std::shared_ptr<GuestChannel> channel_;
+  Identity identity_;
+  model::IsolationReport isolation_;
+  std::shared_ptr<BoxResources> resources_;  // null once released
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace caisson::backend

@@ -1,0 +1,171 @@
+#include "backend/guest_channel.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace caisson::backend {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// So many messages are dispatched in one turn of the loop: a guest that never stops talking shall
+// not keep the other boxes waiting.
+constexpr int kMessagesPerTurn = 64;
+
+}  // namespace
+
+GuestChannel::GuestChannel(const asio::any_io_executor& executor, UniqueFd socket)
+    : executor_(executor), socket_(executor), closed_(executor) {
+  set_nonblocking(socket.get());
+  socket_.assign(socket.release());
+}
+
+Task<Packet> GuestChannel::receive() {
+  while (open()) {
+    PolledPacket polled = poll_packet(socket_.native_handle());
+    if (polled.packet) co_return std::move(*polled.packet);
+    if (polled.closed) throw Error(ErrorCode::box_lost, "the guest ended while the box was made");
+    co_await wait_until_ready(asio::posix::stream_descriptor::wait_read);
+  }
+  throw Error(ErrorCode::box_lost, "the box was given up while it was made");
+}
+
+Task<void> GuestChannel::send(wire::OwnerMessage message, std::vector<UniqueFd> fds) {
+  std::string data = wire::encode(message);
+  UniqueFd memory;
+  std::vector<int> sent;
+  if (data.size() > wire::kMaxInlineBytes) {
+    if (data.size() > wire::kMaxIndirectBytes) {
+      throw Error(ErrorCode::validation_error, "the command is larger than 32 MiB");
+    }
+    memory =
+        sealed_memory_file("caisson-message", std::as_bytes(std::span(data.data(), data.size())));
+    sent.push_back(memory.get());
+    data = wire::encode(wire::OwnerMessage(wire::Indirect{data.size()}));
+  }
+  for (const UniqueFd& fd : fds) sent.push_back(fd.get());
+  for (;;) {
+    if (!open()) throw Error(ErrorCode::box_lost, "the box has ended");
+    try {
+      send_packet(socket_.native_handle(), data, sent);
+      co_return;
+    } catch (const SystemError& error) {
+      if (error.error_number() == EPIPE || error.error_number() == ECONNRESET) {
+        throw Error(ErrorCode::box_lost, "the box has ended");
+      }
+      if (error.error_number() != EAGAIN) throw;
+    }
+    co_await wait_until_ready(asio::posix::stream_descriptor::wait_write);
+  }
+}
+
+// Returns also when the channel is closed meanwhile; only the cancellation of the waiting coroutine
+// is an error.
+Task<void> GuestChannel::wait_until_ready(asio::posix::stream_descriptor::wait_type what) {
+  const auto [error] = co_await socket_.async_wait(what, asio::as_tuple(asio::use_awaitable));
+  if (error && open()) throw boost::system::system_error(error);
+}
+
+void GuestChannel::send_now(const wire::OwnerMessage& message) {
+  if (!open()) return;
+  try {
+    send_packet(socket_.native_handle(), wire::encode(message));
+  } catch (const SystemError&) {
+    // The guest is gone or does not read; the end of the box is noticed by the reader.
+  }
+}
+
+std::shared_ptr<GuestProcessState> GuestChannel::expect(std::uint64_t id, bool announced) {
+  auto state = std::make_shared<GuestProcessState>(executor_);
+  state->announced = announced;
+  processes_[id] = state;
+  return state;
+}
+
+void GuestChannel::forget(std::uint64_t id) {
+  processes_.erase(id);
+}
+
+void GuestChannel::listen() {
+  wait_for_message();
+}
+
+void GuestChannel::wait_for_message() {
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       if (!error) self->on_readable();
+                     });
+}
+
+void GuestChannel::on_readable() {
+  if (!open()) return;  // closed after this turn was due
+  try {
+    for (int left = kMessagesPerTurn; left > 0; --left) {
+      PolledPacket polled = poll_packet(socket_.native_handle());
+      if (polled.closed) return close();
+      if (!polled.packet) break;
+      dispatch(wire::decode_guest_message(polled.packet->data));
+    }
+    wait_for_message();
+  } catch (const Error&) {
+    close();
+  }
+}
+
+void GuestChannel::dispatch(const wire::GuestMessage& message) {
+  const auto find = [this](std::uint64_t id) -> GuestProcessState& {
+    const auto found = processes_.find(id);
+    if (found == processes_.end()) {
+      throw Error(ErrorCode::protocol_error, "message about a process nobody started");
+    }
+    return *found->second;
+  };
+  const auto find_starting = [&](std::uint64_t id) -> GuestProcessState& {
+    GuestProcessState& process = find(id);
+    if (process.started.is_set()) {
+      throw Error(ErrorCode::protocol_error, "a second answer to one start");
+    }
+    return process;
+  };
+  if (const auto* started = std::get_if<wire::Started>(&message)) {
+    GuestProcessState& process = find_starting(started->id);
+    if (started->pid <= 1) throw Error(ErrorCode::protocol_error, "message with a wrong pid");
+    process.pid = started->pid;
+    process.started.set();
+  } else if (const auto* failed = std::get_if<wire::StartFailed>(&message)) {
+    GuestProcessState& process = find_starting(failed->id);
+    process.failure = *failed;
+    process.started.set();
+    process.ended.set();
+    processes_.erase(failed->id);
+  } else if (const auto* exited = std::get_if<wire::Exited>(&message)) {
+    GuestProcessState& process = find(exited->id);
+    if (process.announced && process.pid == 0) {
+      throw Error(ErrorCode::protocol_error, "message about the end of a process before its start");
+    }
+    process.exit = *exited;
+    process.ended.set();
+    processes_.erase(exited->id);
+  } else if (!std::holds_alternative<wire::Pong>(message)) {
+    throw Error(ErrorCode::protocol_error, "message out of place");
+  }
+}
+
+void GuestChannel::close() {
+  if (!open()) return;
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  for (const auto& [id, process] : std::exchange(processes_, {})) {
+    process->started.set();
+    process->ended.set();
+  }
+  closed_.set();
+}
+
+}  // namespace caisson::backend

@@ -1,0 +1,68 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "async/event.h"
+#include "async/task.h"
+#include "base/seqpacket.h"
+#include "base/unique_fd.h"
+#include "wire/guest.h"
+
+namespace caisson::backend {
+
+// What became of one process that a guest was asked to start.
+struct GuestProcessState {
+  explicit GuestProcessState(const boost::asio::any_io_executor& executor)
+      : started(executor), ended(executor) {}
+  Event started;          // the answer to the start is here: `pid` or `failure`
+  Event ended;            // the process has ended (`exit`), or the guest is gone (no `exit`)
+  bool announced = true;  // a Started comes before the end
+  std::int32_t pid = 0;
+  std::optional<wire::StartFailed> failure;
+  std::optional<wire::Exited> exit;
+  std::uint64_t oom_kills_before = 0;
+};
+
+// The owner's end of a guest's control socket. Every byte that comes from it is treated as hostile:
+// a message that is malformed or not in its place closes the channel, which ends the box.
+class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
+ public:
+  GuestChannel(const boost::asio::any_io_executor& executor, UniqueFd socket);
+
+  // The next packet, before listen() is called: the conversation that sets a box up.
+  Task<Packet> receive();
+  Task<void> send(wire::OwnerMessage message, std::vector<UniqueFd> fds);
+
+  // From now on messages are dispatched to the processes they speak of.
+  void listen();
+
+  // Announces a process; its Start message may be sent then.
+  std::shared_ptr<GuestProcessState> expect(std::uint64_t id, bool announced = true);
+  void forget(std::uint64_t id);
+
+  // Sent now or, when the socket is full, not at all: for signals to a guest that does not read.
+  void send_now(const wire::OwnerMessage& message);
+
+  bool open() const { return socket_.is_open(); }
+  const Event& closed() const { return closed_; }
+  void close();
+
+ private:
+  Task<void> wait_until_ready(boost::asio::posix::stream_descriptor::wait_type what);
+  void wait_for_message();
+  void on_readable();
+  void dispatch(const wire::GuestMessage& message);
+
+  boost::asio::any_io_executor executor_;
+  boost::asio::posix::stream_descriptor socket_;
+  std::map<std::uint64_t, std::shared_ptr<GuestProcessState>> processes_;
+  Event closed_;
+};
+
+}  // namespace caisson::backend

@@ -1,0 +1,281 @@
+#include "backend/run.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/system/error_code.hpp>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+
+namespace caisson::backend {
+namespace {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+
+constexpr std::size_t kReadSize = 64u << 10;  // what a pipe holds unless told otherwise
+constexpr int kReadsPerTurn = 4;              // then other work of the loop gets its turn
+constexpr auto kForEver = std::chrono::hours(24 * 365 * 10);  // more would overflow the clock
+
+// Our end of a pipe of which the process has the other: registered with the loop once, closed when
+// the command has ended.
+class PipeEnd {
+ public:
+  PipeEnd(const asio::any_io_executor& executor, UniqueFd fd) : descriptor_(executor) {
+    set_nonblocking(fd.get());
+    descriptor_.assign(fd.get());
+    fd.release();
+  }
+
+  bool open() const { return descriptor_.is_open(); }
+  int fd() { return descriptor_.native_handle(); }
+  void close() {
+    boost::system::error_code ignored;  // a pipe end holds nothing that closing could fail to keep
+    descriptor_.close(ignored);
+  }
+
+  // Calls `handler` when the pipe is ready, not at all when it is closed before.
+  template <typename Handler>
+  void when_ready(stream_descriptor::wait_type what, Handler handler) {
+    auto unless_failed = [handler = std::move(handler)](boost::system::error_code error) mutable {
+      if (!error) handler();
+    };
+    descriptor_.async_wait(what, std::move(unless_failed));
+  }
+
+ private:
+  stream_descriptor descriptor_;
+};
+
+// One output stream. Bytes leave the pipe only in take(), never into a pending operation: whatever
+// was not taken yet is in the pipe, where the last take() finds it.
+class Collector {
+ public:
+  Collector(const asio::any_io_executor& executor, UniqueFd fd, std::size_t limit)
+      : pipe_(executor, std::move(fd)), limit_(limit) {}
+
+  PipeEnd& pipe() { return pipe_; }
+
+  // Takes up to `most` bytes that are there now. Closes the pipe at its end.
+  void take(std::size_t most) {
+    char buffer[kReadSize];
+    while (most > 0 && pipe_.open()) {
+      const ssize_t got = ::read(pipe_.fd(), buffer, std::min(most, sizeof buffer));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got < 0) error_ = errno;
+      if (got <= 0) return pipe_.close();
+      keep({buffer, static_cast<std::size_t>(got)});
+      most -= static_cast<std::size_t>(got);
+    }
+  }
+
+  // Takes what is in the pipe at this moment, and no more: a background process may write for ever.
+  CapturedStream finish() {
+    if (pipe_.open()) {
+      int waiting = 0;
+      check_syscall("output pipe", ::ioctl(pipe_.fd(), FIONREAD, &waiting));
+      take(static_cast<std::size_t>(waiting));
+      pipe_.close();
+    }
+    if (error_ != 0) throw SystemError("output pipe", error_);
+    return std::move(captured_);
+  }
+
+ private:
+  void keep(std::string_view bytes) {
+    const std::size_t room = limit_ - captured_.data.size();
+    const std::size_t kept = std::min(room, bytes.size());
+    captured_.data.append(bytes.substr(0, kept));
+    captured_.discarded += bytes.size() - kept;
+  }
+
+  PipeEnd pipe_;
+  const std::size_t limit_;
+  CapturedStream captured_;
+  int error_ = 0;
+};
+
+// Standard input. A process that does not read all of it loses the rest: that is not an error. The
+// program that calls run() ignores SIGPIPE, as every main() of ours does; else such a process ends
+// us.
+class Feeder {
+ public:
+  Feeder(const asio::any_io_executor& executor, UniqueFd fd, std::string input)
+      : pipe_(executor, std::move(fd)), input_(std::move(input)) {}
+
+  PipeEnd& pipe() { return pipe_; }
+
+  // Gives what fits into the pipe. Closes it when everything is written or nobody reads any more.
+  void give() {
+    while (given_ < input_.size()) {
+      const ssize_t put = ::write(pipe_.fd(), input_.data() + given_, input_.size() - given_);
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0 && errno == EAGAIN) return;
+      if (put < 0) break;
+      given_ += static_cast<std::size_t>(put);
+    }
+    pipe_.close();
+  }
+
+ private:
+  PipeEnd pipe_;
+  std::string input_;
+  std::size_t given_ = 0;
+};
+
+// Everything that goes on while the command runs. Handlers of the loop share it, so that one which
+// is already due when run() ends finds closed pipes and no process, not freed memory.
+class Execution : public std::enable_shared_from_this<Execution> {
+ public:
+  Execution(const asio::any_io_executor& executor, std::string input, std::size_t output_limit)
+      : Execution(executor, make_pipe(), make_pipe(), output_limit) {
+    if (input.empty()) {
+      stdio_.in = open_file("/dev/null", O_RDONLY);
+      return;
+    }
+    auto [read_end, write_end] = make_pipe();
+    stdio_.in = std::move(read_end);
+    in_.emplace(executor, std::move(write_end), std::move(input));
+    in_->give();  // most input fits into the pipe before anybody reads
+  }
+
+  Stdio take_stdio() { return std::move(stdio_); }
+
+  void begin(std::unique_ptr<Process> process, std::optional<Deadline> deadline) {
+    process_ = std::move(process);
+    collect(out_);
+    collect(err_);
+    feed();
+    if (!deadline) return;
+    timer_.expires_at(*deadline);
+    timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+      if (!error) self->expire();
+    });
+  }
+
+  Task<ProcessExit> ended() { return process_->wait(); }
+
+  void finish(RunResult& result) {
+    process_.reset();
+    result.timed_out = timed_out_;
+    result.out = out_.finish();
+    result.err = err_.finish();
+  }
+
+  // Nothing of this goes on afterwards. A command that has not ended is killed: nobody waits for
+  // it.
+  void abandon() noexcept {
+    kill();
+    process_.reset();
+    timer_.cancel();
+    out_.pipe().close();
+    err_.pipe().close();
+    if (in_) in_->pipe().close();
+  }
+
+ private:
+  using Pipe = std::pair<UniqueFd, UniqueFd>;
+  Execution(const asio::any_io_executor& executor, Pipe out, Pipe err, std::size_t limit)
+      : out_(executor, std::move(out.first), limit),
+        err_(executor, std::move(err.first), limit),
+        timer_(executor) {
+    stdio_.out = std::move(out.second);
+    stdio_.err = std::move(err.second);
+  }
+
+  void collect(Collector& stream) {
+    if (!stream.pipe().open()) return;
+    auto take = [self = shared_from_this(), &stream] {
+      stream.take(kReadsPerTurn * kReadSize);
+      self->collect(stream);
+    };
+    stream.pipe().when_ready(stream_descriptor::wait_read, std::move(take));
+  }
+
+  void feed() {
+    if (!in_ || !in_->pipe().open()) return;
+    auto give = [self = shared_from_this()] {
+      self->in_->give();
+      self->feed();
+    };
+    in_->pipe().when_ready(stream_descriptor::wait_write, std::move(give));
+  }
+
+  void expire() {
+    if (!process_) return;
+    timed_out_ = true;
+    kill();
+  }
+
+  // The group, and the process itself in case it has left the group it started in.
+  void kill() noexcept {
+    if (!process_) return;
+    try {
+      process_->signal(SIGKILL, SignalTarget::group);
+      process_->signal(SIGKILL, SignalTarget::process);
+    } catch (const std::exception&) {
+      // The box went away in this moment, and the process with it: wait() says so.
+    }
+  }
+
+  Collector out_;
+  Collector err_;
+  std::optional<Feeder> in_;
+  Stdio stdio_;
+  asio::steady_timer timer_;
+  std::unique_ptr<Process> process_;
+  bool timed_out_ = false;
+};
+
+// Ends the execution with the coroutine, however the coroutine ends.
+struct ExecutionOwner {
+  std::shared_ptr<Execution> execution;
+  ~ExecutionOwner() { execution->abandon(); }
+};
+
+}  // namespace
+
+Task<RunResult> run(Box& box, RunRequest request) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const ExecutionOwner owner{
+      std::make_shared<Execution>(executor, std::move(request.input), request.output_limit)};
+  Execution& execution = *owner.execution;
+  const Deadline started = Clock::now();
+  std::optional<Deadline> deadline;
+  if (request.timeout && *request.timeout < kForEver) deadline = started + *request.timeout;
+
+  Stdio stdio = execution.take_stdio();
+  request.process.confirm_start = false;
+  std::unique_ptr<Process> process =
+      co_await box.start(std::move(request.process), std::move(stdio));
+  execution.begin(std::move(process), deadline);
+
+  RunResult result;
+  result.exit = co_await execution.ended();
+  result.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
+  execution.finish(result);
+  co_return result;
+}
+
+std::vector<std::string> default_environment() {
+  return {
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      "HOME=/home/box",  // the one place that every box can write to
+      "LANG=C.UTF-8",
+      "PYTHONUNBUFFERED=1",  // a server's answers leave it when they are given, not when 8 KiB are
+                             // full
+  };
+}
+
+}  // namespace caisson::backend
