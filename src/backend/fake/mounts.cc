@@ -1,0 +1,86 @@
+#include "backend/fake/mounts.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/path.h"
+#include "base/str.h"
+
+namespace caisson::backend::fake {
+namespace {
+
+constexpr std::string_view kBlocked[] = {"/etc",  "/proc", "/sys", "/dev",
+                                         "/root", "/boot", "/run", "/var/run"};
+constexpr std::string_view kReadOnly[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
+
+[[noreturn]] void refuse(const std::string& host_path, std::string_view cause) {
+  throw Error(ErrorCode::mount_refused,
+              str("host path ", host_path, " may not be mounted: ", cause));
+}
+
+// The path with every symbolic link resolved; a tail that does not exist yet stays as it is.
+std::string resolve(const std::string& host_path) {
+  if (host_path.empty() || host_path.front() != '/') refuse(host_path, "it is not absolute");
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(host_path, error);
+  if (error) refuse(host_path, error.message());
+  return normalise_path(resolved.native());
+}
+
+void check_source(const std::string& host_path, const std::string& resolved,
+                  model::MountMode mode) {
+  for (const std::string_view blocked : kBlocked) {
+    if (is_within(resolved, blocked)) {
+      refuse(host_path, str("it lies in ", blocked, "; choose a directory of your own"));
+    }
+    if (is_within(blocked, resolved)) {
+      refuse(host_path, str("it contains ", blocked, "; choose a directory below it"));
+    }
+  }
+  for (const std::string_view programs : kReadOnly) {
+    if (mode == model::MountMode::rw && is_within(resolved, programs)) {
+      refuse(host_path,
+             str("it lies in ", programs, ", which is read-only for boxes; use mode ro"));
+    }
+  }
+}
+
+UniqueFd open_source(const std::string& host_path, model::MountMode mode) {
+  const std::string resolved = resolve(host_path);
+  check_source(host_path, resolved, mode);
+  if (mode == model::MountMode::none) return UniqueFd();
+  std::error_code error;
+  if (mode == model::MountMode::rw) std::filesystem::create_directories(resolved, error);
+  if (error) refuse(host_path, str("it cannot be created: ", error.message()));
+  UniqueFd root(::open(resolved.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!root) refuse(host_path, error_text(errno));
+  return root;
+}
+
+}  // namespace
+
+std::vector<Mount> open_mounts(const model::BoxSpec& spec) {
+  std::vector<model::MountSpec> wanted = spec.extra_mounts;
+  if (spec.host_path) {
+    wanted.insert(wanted.begin(), {*spec.host_path, spec.mount_path, spec.host_path_mode});
+  }
+  std::vector<Mount> mounts;
+  for (const model::MountSpec& mount : wanted) {
+    UniqueFd root = open_source(mount.host_path, mount.mode);
+    if (!root) continue;
+    mounts.push_back(
+        {normalise_path(mount.mount_path), std::move(root), mount.mode == model::MountMode::rw});
+  }
+  const auto longer = [](const Mount& a, const Mount& b) { return a.path.size() > b.path.size(); };
+  std::ranges::stable_sort(mounts, longer);
+  return mounts;
+}
+
+}  // namespace caisson::backend::fake
