@@ -1,0 +1,401 @@
+#include "backend/native/cgroup.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "backend/native/cgroup_kill.h"
+#include "backend/native/cgroup_place.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::backend::native {
+
+namespace {
+
+// What one dead owner's leftovers may cost a start.
+constexpr std::chrono::seconds kSweepPatience{2};
+
+constexpr const char* kMendRefusal =
+    "run caisson as the host's root, outside of a restricted container";
+
+// One hierarchy in which an owner has its directory.
+struct OwnedHierarchy {
+  CgroupVersion version = CgroupVersion::v1;
+  std::set<Controller> controllers;  // that limit boxes here
+  std::filesystem::path base;        // the directory of the owner lies in it
+  std::filesystem::path path;        // the directory of the owner
+  UniqueFd directory;                // O_PATH
+  UniqueFd home;                     // cgroup.procs of where this process lives
+  std::filesystem::path home_path;   // v2: the leaf this process moved to; else empty
+  std::vector<Controller> enabled;   // v2: in `base`, by us
+  SwapControl swap = SwapControl::absent;
+  bool swap_is_bounded = false;  // the memory limit is worth its name
+  double most_cpus =
+      std::numeric_limits<double>::infinity();  // v1 refuses more than an ancestor has
+};
+
+// Also keeps control files ("memory.max") and homes ("x.home") from being taken for a cgroup.
+void check_name(std::string_view what, std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  };
+  if (!name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), allowed)) return;
+  throw Error(ErrorCode::validation_error,
+              str("control group of ", what, " \"", printable(name),
+                  "\": the name must be 1 to 200 letters, digits, '-' or '_'"));
+}
+
+void make_directory(const std::filesystem::path& path) {
+  if (::mkdir(path.c_str(), 0755) < 0 && errno != EEXIST) throw SystemError(path.native(), errno);
+}
+
+UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
+  return UniqueFd(
+      ::openat(hierarchy.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+bool exists(const UniqueFd& directory, const char* file) {
+  return ::faccessat(directory.get(), file, F_OK, 0) == 0;
+}
+
+// "+memory +pids"
+void change_subtree(const std::filesystem::path& directory, char sign,
+                    const std::vector<Controller>& controllers) {
+  std::vector<std::string> words;
+  words.reserve(controllers.size());
+  for (const Controller controller : controllers) words.push_back(str(sign, to_string(controller)));
+  write_control_file(directory / "cgroup.subtree_control", join(words, " "));
+}
+
+// Enables the controllers for what is below the directory; those the kernel refuses are given back
+// with the reason. One write is all or nothing, so a refusal is followed by one write for each.
+std::map<Controller, std::string> enable(const std::filesystem::path& directory,
+                                         const std::vector<Controller>& controllers) {
+  std::map<Controller, std::string> refused;
+  if (controllers.empty()) return refused;
+  try {
+    change_subtree(directory, '+', controllers);
+    return refused;
+  } catch (const SystemError&) {
+    for (const Controller controller : controllers) {
+      try {
+        change_subtree(directory, '+', {controller});
+      } catch (const SystemError& error) {
+        refused[controller] = error.what();
+      }
+    }
+  }
+  return refused;
+}
+
+// The smallest share of processors that a cgroup from `directory` upwards is limited to.
+double cpus_of_ancestors(std::filesystem::path directory) {
+  double least = std::numeric_limits<double>::infinity();
+  for (;; directory = directory.parent_path()) {
+    const UniqueFd fd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!fd || !exists(fd, "cpu.cfs_quota_us")) return least;
+    const auto quota = find_number(fd.get(), "cpu.cfs_quota_us");  // -1, no number here: no limit
+    const auto period = find_number(fd.get(), "cpu.cfs_period_us");
+    if (quota && period && *period > 0) {
+      least = std::min(least, static_cast<double>(*quota) / static_cast<double>(*period));
+    }
+  }
+}
+
+// Goes to a leaf of its own where needed, makes the owner's directory and opens what is needed of
+// it.
+void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const CgroupPlace& place) {
+  std::filesystem::path home = hierarchy.own;
+  if (place.leave_first) {
+    home = str(owned.path.native(), kHomeSuffix);
+    make_directory(home);
+    owned.home_path = home;
+    write_control_file(home / "cgroup.procs", "0");
+  }
+  owned.home = open_file(home / "cgroup.procs", O_WRONLY);
+  make_directory(owned.path);
+  owned.directory = open_file(owned.path, O_PATH | O_DIRECTORY);
+}
+
+// Brings the usable controllers down to the boxes of the owner; gives those the kernel refused.
+std::map<Controller, std::string> enable_all(OwnedHierarchy& owned, const CgroupPlace& place) {
+  std::map<Controller, std::string> refused = enable(owned.base, place.enable);
+  for (const Controller controller : place.enable) {
+    if (!refused.contains(controller)) owned.enabled.push_back(controller);
+  }
+  for (const auto& [controller, reason] : refused) owned.controllers.erase(controller);
+  refused.merge(enable(owned.path, {owned.controllers.begin(), owned.controllers.end()}));
+  for (const auto& [controller, reason] : refused) owned.controllers.erase(controller);
+  return refused;
+}
+
+// The reverse. A home that others share, or that cannot be left because another owner's boxes need
+// the controllers, stays; it costs nothing and a later sweep removes it.
+bool move_out(OwnedHierarchy& owned) {
+  if (::rmdir(owned.path.c_str()) < 0 && errno != ENOENT) return false;
+  if (owned.home_path.empty()) return true;
+  try {
+    if (!owned.enabled.empty()) change_subtree(owned.base, '-', owned.enabled);
+    owned.enabled.clear();
+    write_control_file(owned.base / "cgroup.procs", "0");
+  } catch (const SystemError&) {
+    return true;
+  }
+  ::rmdir(owned.home_path.c_str());
+  owned.home_path.clear();
+  return true;
+}
+
+// Removes the cgroups of dead owners in `base`, except one that `own` is part of.
+void sweep_directory(const std::filesystem::path& base, const std::filesystem::path& own,
+                     const CgroupOwner::IsLive& is_live, std::set<std::string>& left) {
+  const UniqueFd directory(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return;
+  for (const std::string& name : child_cgroups(directory.get())) {
+    if (!name.starts_with(kOwnerPrefix)) continue;
+    const bool is_home = name.ends_with(kHomeSuffix);
+    const std::size_t end = name.size() - (is_home ? kHomeSuffix.size() : 0);
+    const std::string owner = name.substr(kOwnerPrefix.size(), end - kOwnerPrefix.size());
+    if (is_within(own.native(), (base / name).native()) || is_live(owner)) continue;
+    // A home holds no boxes: whoever is in there is not ours to kill.
+    const bool gone = is_home ? ::unlinkat(directory.get(), name.c_str(), AT_REMOVEDIR) == 0
+                              : remove_tree(directory.get(), name, Clock::now() + kSweepPatience);
+    if (!gone) left.insert(owner);
+  }
+}
+
+}  // namespace
+
+struct OwnerDirectories {
+  std::vector<OwnedHierarchy> hierarchies;
+};
+
+BoxCgroup::BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name)
+    : owner_(std::move(owner)), name_(std::move(name)) {}
+
+BoxCgroup::BoxCgroup(BoxCgroup&&) noexcept = default;
+
+BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(name_, other.name_);
+  std::swap(leaves_, other.leaves_);
+  std::swap(procs_, other.procs_);
+  std::swap(join_fds_, other.join_fds_);
+  std::swap(oom_events_, other.oom_events_);
+  std::swap(oom_kills_, other.oom_kills_);
+  std::swap(enforced_, other.enforced_);
+  return *this;
+}
+
+BoxCgroup::~BoxCgroup() {
+  try_remove();
+}
+
+void BoxCgroup::add_leaf(std::size_t index, const CgroupLimits& limits) {
+  const OwnedHierarchy& owned = owner_->hierarchies[index];
+  if (::mkdirat(owned.directory.get(), name_.c_str(), 0755) < 0) {
+    if (errno != EEXIST)
+      throw SystemError(str("control group ", (owned.path / name_).native()), errno);
+    throw Error(ErrorCode::internal_error,
+                str("control group ", (owned.path / name_).native(), ": it exists already"));
+  }
+  leaves_ = index + 1;
+  const UniqueFd leaf = open_leaf(owned, name_);
+  check_syscall(name_, leaf.get());
+  if (limits.memory_bytes > 0 && owned.controllers.contains(Controller::memory)) {
+    limit_memory(leaf.get(), owned.version, owned.swap, limits.memory_bytes);
+    if (owned.swap_is_bounded) enforced_.insert(model::Layer::memory_limit);
+  }
+  if (limits.pids > 0 && owned.controllers.contains(Controller::pids)) {
+    limit_pids(leaf.get(), limits.pids);
+    enforced_.insert(model::Layer::pids_limit);
+  }
+  if (limits.cpus > 0 && owned.controllers.contains(Controller::cpu)) {
+    limit_cpus(leaf.get(), owned.version, cpu_bandwidth(std::min(limits.cpus, owned.most_cpus)));
+    enforced_.insert(model::Layer::cpu_limit);
+  }
+  procs_.push_back(open_file_at(leaf.get(), "cgroup.procs", O_WRONLY));
+  join_fds_.push_back(procs_.back().get());
+  if (owned.controllers.contains(Controller::memory)) {
+    const bool unified = owned.version == CgroupVersion::v2;
+    oom_events_ =
+        open_file_at(leaf.get(), unified ? "memory.events" : "memory.oom_control", O_RDONLY);
+  }
+}
+
+std::uint64_t BoxCgroup::oom_kills() const {
+  if (!oom_events_) return oom_kills_;
+  char buffer[1024];
+  try {
+    const std::string_view lines = read_again(oom_events_.get(), buffer, sizeof buffer, "oom_kill");
+    oom_kills_ = find_value(lines, "oom_kill").value_or(0);
+  } catch (const SystemError& error) {
+    if (error.error_number() != ENODEV)
+      throw;  // removed by somebody else: what was seen last holds
+  }
+  return oom_kills_;
+}
+
+CgroupUsage BoxCgroup::usage() const {
+  CgroupUsage usage;
+  for (std::size_t i = 0; owner_ && i < leaves_; ++i) {
+    const OwnedHierarchy& owned = owner_->hierarchies[i];
+    const UniqueFd leaf = open_leaf(owned, name_);
+    if (!leaf) continue;
+    const bool unified = owned.version == CgroupVersion::v2;
+    const auto number = [&](const char* file) { return find_number(leaf.get(), file).value_or(0); };
+    if (owned.controllers.contains(Controller::memory)) {
+      usage.memory_bytes = number(unified ? "memory.current" : "memory.usage_in_bytes");
+      usage.peak_memory_bytes = std::max(
+          usage.memory_bytes, number(unified ? "memory.peak" : "memory.max_usage_in_bytes"));
+    }
+    if (owned.controllers.contains(Controller::pids)) usage.processes = number("pids.current");
+    if (unified) {
+      const std::string stat = find_control(leaf.get(), "cpu.stat").value_or("");
+      usage.cpu_time = std::chrono::microseconds(find_value(stat, "usage_usec").value_or(0));
+    } else if (owned.controllers.contains(Controller::cpuacct) && usage.cpu_time.count() == 0) {
+      usage.cpu_time = std::chrono::microseconds(number("cpuacct.usage") / 1000);
+    }
+  }
+  return usage;
+}
+
+bool BoxCgroup::kill_all() {
+  bool complete = true;
+  for (std::size_t i = 0; owner_ && i < leaves_; ++i) {
+    const OwnedHierarchy& owned = owner_->hierarchies[i];
+    const UniqueFd leaf(
+        ::openat(owned.directory.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!leaf) continue;
+    // The unified hierarchy comes first and is joined first: who is in any leaf is in that one.
+    if (kill_subtree(leaf.get())) return true;
+    complete = kill_members(leaf.get()) && complete;
+  }
+  return complete;
+}
+
+bool BoxCgroup::kill_at_once() {
+  if (!owner_ || leaves_ == 0) return false;
+  const UniqueFd leaf(::openat(owner_->hierarchies[0].directory.get(), name_.c_str(),
+                               O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return leaf && kill_subtree(leaf.get());
+}
+
+bool BoxCgroup::try_remove() {
+  if (!owner_) return true;
+  while (leaves_ > 0) {
+    const OwnedHierarchy& owned = owner_->hierarchies[leaves_ - 1];
+    if (::unlinkat(owned.directory.get(), name_.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT)
+      return false;
+    --leaves_;
+  }
+  join_fds_.clear();
+  procs_.clear();
+  oom_events_.reset();
+  owner_.reset();
+  return true;
+}
+
+CgroupOwner::CgroupOwner(const CgroupHost& host, std::string_view owner)
+    : directories_(std::make_shared<OwnerDirectories>()), reports_(report_limits(host)) {
+  check_name("owner", owner);
+  for (const CgroupHierarchy& hierarchy : host.hierarchies) settle(host, hierarchy, owner);
+  for (const OwnedHierarchy& owned : directories_->hierarchies) {
+    home_fds_.insert(home_fds_.begin(), owned.home.get());
+    directory_fds_.push_back(owned.directory.get());
+  }
+}
+
+CgroupOwner::~CgroupOwner() {
+  remove();
+}
+
+void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarchy,
+                         std::string_view owner) {
+  const CgroupPlace place = choose_place(hierarchy);
+  if (!place.writable) return;  // the reports say so already
+  OwnedHierarchy owned;
+  owned.version = hierarchy.version;
+  owned.base = place.directory;
+  owned.path = place.directory / str(kOwnerPrefix, owner);
+  for (const ControllerState& state : place.controllers) {
+    if (state.usable) owned.controllers.insert(state.controller);
+  }
+  try {
+    move_in(owned, hierarchy, place);
+  } catch (const SystemError& error) {
+    for (const Controller controller : owned.controllers)
+      mark_missing(controller, error.what(), kMendRefusal);
+    move_out(owned);
+    return;
+  }
+  if (owned.version == CgroupVersion::v2) {
+    for (const auto& [controller, reason] : enable_all(owned, place))
+      mark_missing(controller, reason, kMendRefusal);
+  } else if (owned.controllers.contains(Controller::cpu)) {
+    owned.most_cpus = cpus_of_ancestors(owned.base);
+  }
+  if (owned.controllers.contains(Controller::memory)) {
+    const bool unified = owned.version == CgroupVersion::v2;
+    const bool counted =
+        exists(owned.directory, unified ? "memory.swap.max" : "memory.memsw.limit_in_bytes");
+    owned.swap = counted ? SwapControl::present : SwapControl::absent;
+    owned.swap_is_bounded = counted || !host.has_swap;
+    if (!owned.swap_is_bounded) {
+      mark_missing(Controller::memory,
+                   "this host has swap, and its kernel does not count it for control groups",
+                   "swapoff -a, or boot with swapaccount=1");
+    }
+  }
+  directories_->hierarchies.push_back(std::move(owned));
+}
+
+void CgroupOwner::mark_missing(Controller controller, std::string detail, std::string mend) {
+  if (controller == Controller::cpuacct) return;
+  for (model::LayerReport& report : reports_) {
+    if (report.layer != layer_of(controller)) continue;
+    report = {.layer = report.layer,
+              .state = model::LayerState::missing,
+              .detail = std::move(detail),
+              .mend = std::move(mend)};
+    return;
+  }
+}
+
+BoxCgroup CgroupOwner::create(std::string_view name, const CgroupLimits& limits) const {
+  check_name("box", name);
+  BoxCgroup box(directories_, std::string(name));
+  for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.add_leaf(i, limits);
+  return box;
+}
+
+bool CgroupOwner::remove() {
+  bool gone = true;
+  for (OwnedHierarchy& owned : directories_->hierarchies) gone = move_out(owned) && gone;
+  return gone;
+}
+
+std::set<std::string> CgroupOwner::sweep(const CgroupHost& host, const IsLive& is_live) {
+  std::set<std::string> left;
+  for (const CgroupHierarchy& hierarchy : host.hierarchies) {
+    sweep_directory(hierarchy.base, hierarchy.own, is_live, left);
+    // Only on v2 does an owner ever go to the root of the hierarchy.
+    if (hierarchy.version == CgroupVersion::v2 && !hierarchy.top.empty()) {
+      sweep_directory(hierarchy.top, hierarchy.own, is_live, left);
+    }
+  }
+  return left;
+}
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,125 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/native/cgroup_host.h"
+#include "backend/native/cgroup_limits.h"
+#include "base/unique_fd.h"
+#include "model/isolation.h"
+
+namespace caisson::backend::native {
+
+// The directories of one owner; its boxes hold on to them.
+struct OwnerDirectories;
+
+struct CgroupUsage {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t peak_memory_bytes = 0;  // at least: kernels before 5.19 keep no peak on v2
+  std::uint64_t processes = 0;          // and threads
+  std::chrono::microseconds cpu_time{0};
+};
+
+// The control groups of one box: a leaf in every hierarchy of its owner. May outlive the owner
+// object.
+class BoxCgroup {
+ public:
+  BoxCgroup(BoxCgroup&&) noexcept;
+  BoxCgroup& operator=(BoxCgroup&&) noexcept;
+  ~BoxCgroup();  // one attempt to remove; what is left is the next sweep's
+
+  // cgroup.procs of every leaf, open for writing: a process enters by writing "0" to each, in this
+  // order. The permission is that of the opener, so the descriptors work from inside a box's
+  // namespaces.
+  std::span<const int> join_fds() const { return join_fds_; }
+
+  // The limits that were asked for, written and read back.
+  const std::set<model::Layer>& enforced() const { return enforced_; }
+
+  // Processes of the box that the kernel killed for memory so far. One read of an open file.
+  std::uint64_t oom_kills() const;
+
+  CgroupUsage usage() const;  // zeros for what no hierarchy counts, and after removal
+
+  // SIGKILL to every process inside, without waiting for their end. False when some may have
+  // escaped: call it again.
+  bool kill_all();
+
+  // The same in one stroke of the kernel (cgroup.kill); false, and nothing done, where there is
+  // none.
+  bool kill_at_once();
+
+  // One attempt. False while processes are still inside, ending ones included; true from then on.
+  bool try_remove();
+
+ private:
+  friend class CgroupOwner;
+  BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name);
+  void add_leaf(std::size_t index, const CgroupLimits& limits);
+
+  std::shared_ptr<const OwnerDirectories> owner_;  // null when moved from or removed
+  std::string name_;
+  std::size_t leaves_ = 0;  // made in the first `leaves_` hierarchies of the owner
+  std::vector<UniqueFd> procs_;
+  std::vector<int> join_fds_;
+  UniqueFd oom_events_;
+  mutable std::uint64_t oom_kills_ = 0;
+  std::set<model::Layer> enforced_;
+};
+
+// The place of one owner of boxes (a daemon, or one embedded run) in the host's control groups:
+// "caisson-<owner>" in every hierarchy where it can be made. On v2 this may move the process itself
+// to "caisson-<owner>.home". A hierarchy that cannot be had is no error: reports() tells.
+class CgroupOwner {
+ public:
+  // The caller guarantees that no other process uses this owner name (a lock); directories that
+  // exist are taken over. Throws validation_error unless the name is of [A-Za-z0-9_-].
+  CgroupOwner(const CgroupHost& host, std::string_view owner);
+  CgroupOwner(const CgroupOwner&) = delete;
+  CgroupOwner& operator=(const CgroupOwner&) = delete;
+  ~CgroupOwner();  // remove()
+
+  // Limits without a controller are skipped: enforced() of the box tells. Throws
+  // isolation_unavailable when the kernel refuses a limit, internal_error when the name is taken;
+  // nothing is left then.
+  BoxCgroup create(std::string_view name, const CgroupLimits& limits) const;
+
+  // memory_limit, pids_limit and cpu_limit as boxes of this owner get them.
+  const std::vector<model::LayerReport>& reports() const { return reports_; }
+
+  // cgroup.procs of the cgroups this process lives in now, open for writing: what entered a box
+  // comes back by writing "0" to each. The reverse of the order of join_fds(), so that a process is
+  // in the hierarchy that kills in one stroke for as long as it is in any other.
+  std::span<const int> home_fds() const { return home_fds_; }
+
+  // The owner's directories (O_PATH), for a process that cleans up when this one is gone.
+  std::span<const int> directory_fds() const { return directory_fds_; }
+
+  // Removes the owner's directories and brings this process back to where it was. False while boxes
+  // are inside. Calling it again is fine; create nothing afterwards.
+  bool remove();
+
+  // Ends and removes what owners left behind that are not live any more, wherever an owner in this
+  // process's cgroup would have put it. Gives the names of dead owners that are not wholly gone
+  // yet.
+  using IsLive = std::function<bool(std::string_view owner)>;
+  static std::set<std::string> sweep(const CgroupHost& host, const IsLive& is_live);
+
+ private:
+  void settle(const CgroupHost& host, const CgroupHierarchy& hierarchy, std::string_view owner);
+  void mark_missing(Controller controller, std::string detail, std::string mend);
+
+  std::shared_ptr<OwnerDirectories> directories_;
+  std::vector<model::LayerReport> reports_;
+  std::vector<int> home_fds_;
+  std::vector<int> directory_fds_;
+};
+
+}  // namespace caisson::backend::native
