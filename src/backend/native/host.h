@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace caisson::backend::native {
+
+// What of this host a plan depends on. Read once; plans are pure functions of it.
+struct Host {
+  bool privileged = false;  // root with CAP_SYS_ADMIN: the full set of layers
+
+  // Top-level system directories: a symbolic link that is made again (merged /usr) or a directory.
+  struct RootEntry {
+    std::string path;  // "/bin"
+    std::string link;  // "usr/bin"; empty: bind the directory
+    bool operator==(const RootEntry&) const = default;
+  };
+  std::vector<RootEntry> root_entries;
+  // What programs need of /etc: directories that are bound, files that are copied. A bound file
+  // would cost every box a mount, and show the old content anyway once the host replaces it.
+  std::vector<std::string> etc_directories;
+  std::vector<std::pair<std::string, std::string>> etc_files;
+  std::string hostname = "box";
+  std::string resolv_conf;       // for boxes with a network
+  std::string resolver_problem;  // why names cannot be resolved in boxes; empty: they can
+  std::string resolver_mend;
+  std::vector<std::uint64_t> namespaces;  // inodes of ours: user mnt pid ipc uts cgroup net
+  std::uint64_t max_open_files = 1024;    // what a box gets, within our own hard limit
+};
+
+Host inspect_host();
+
+// The files of /etc that are written for a box rather than taken from the host.
+std::vector<std::pair<std::string, std::string>> generated_files(const Host& host);
+
+// `base` with the lines of the box's users added where their names and ids are free.
+std::string passwd_with_box_user(std::string_view base);
+std::string group_with_box_user(std::string_view base);
+
+}  // namespace caisson::backend::native

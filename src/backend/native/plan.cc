@@ -1,0 +1,365 @@
+#include "backend/native/plan.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "base/path.h"
+#include "base/str.h"
+#include "wire/guest.h"
+
+namespace caisson::backend::native {
+
+namespace {
+
+using namespace wire;
+
+constexpr std::uint32_t kSystem = kReadOnly | kNoSuid | kNoDev;
+constexpr std::uint32_t kWritable = kNoSuid | kNoDev;
+constexpr std::uint64_t kTemplateBytes = 4u << 20;
+constexpr std::uint64_t kTemplateInodes = 4096;
+constexpr std::uint64_t kLockedMemoryBytes = 64u << 10;
+
+constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+constexpr std::pair<const char*, const char*> kDeviceLinks[] = {
+    {"/proc/self/fd", "/dev/fd"},       {"/proc/self/fd/0", "/dev/stdin"},
+    {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
+    {"pts/ptmx", "/dev/ptmx"},
+};
+constexpr const char* kMasked[] = {"/proc/kcore",      "/proc/keys",          "/proc/key-users",
+                                   "/proc/timer_list", "/proc/sysrq-trigger", "/proc/acpi",
+                                   "/proc/scsi",       "/proc/sched_debug"};
+constexpr const char* kProcReadOnly[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"};
+// Where every root has a directory: mounts at or below these need no root of their own.
+constexpr const char* kSharedPlaces[] = {"/workspace", "/tmp", "/home/box"};
+
+// Where the host's tree stays reachable for an ordinary user's launcher, who binds mounts from it.
+// Boxes unmount it. An image has no directory for it, but a /run that is covered by a tmpfs then.
+std::string host_at(const RootImage& image) {
+  return image.is_host() ? "/.host" : "/run/.host";
+}
+
+std::uint32_t root_owner(const Host& host) {
+  return host.privileged ? kFileOwnersBase : 0;
+}
+
+void add_devices(Plan& plan) {
+  for (const char* name : kDevices) {
+    const std::string path = str("/dev/", name);
+    plan.emplace_back(BindHost{.source = path, .target = path, .flags = kNoSuid | kNoExec});
+  }
+  for (const auto& [content, target] : kDeviceLinks) {
+    plan.emplace_back(MakeSymlink{.content = content, .target = target});
+  }
+}
+
+void add_files(Plan& plan, const std::vector<std::pair<std::string, std::string>>& files) {
+  for (const auto& [path, content] : files) {
+    plan.emplace_back(MakeFile{.target = path, .mode = 0644, .content = content});
+  }
+}
+
+// The host's system directories and just enough of /etc, on a small tmpfs.
+void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
+  const std::uint32_t owner = root_owner(host);
+  plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
+  for (const char* path :
+       {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt", "/opt", "/proc",
+        "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
+    plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
+  }
+  plan.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = owner});
+  plan.emplace_back(MakeSymlink{.content = "/tmp", .target = "/var/tmp"});
+  plan.emplace_back(MakeSymlink{.content = "/run", .target = "/var/run"});
+  for (const Host::RootEntry& entry : host.root_entries) {
+    if (!entry.link.empty()) {
+      plan.emplace_back(MakeSymlink{.content = entry.link, .target = entry.path});
+    } else {
+      plan.emplace_back(BindHost{.source = entry.path,
+                                 .target = entry.path,
+                                 .flags = kSystem,
+                                 .idmap = idmap,
+                                 .idmap_optional = true});
+    }
+  }
+  for (const std::string& path : host.etc_directories) {
+    plan.emplace_back(BindHost{.source = path,
+                               .target = path,
+                               .flags = kSystem | kNoExec,
+                               .idmap = idmap,
+                               .idmap_optional = true});
+  }
+  add_files(plan, host.etc_files);
+  plan.emplace_back(MakeSymlink{.content = "/proc/self/mounts", .target = "/etc/mtab"});
+  add_files(plan, generated_files(host));
+}
+
+// An imported tree, with the files that depend on the box laid over it.
+void add_image_root(Plan& plan, const Host& host, const RootImage& image, FdIndex idmap) {
+  plan.emplace_back(BindRoot{.source = image.rootfs, .flags = kSystem, .idmap = idmap});
+  plan.emplace_back(MakeTmpfs{.target = "/dev",
+                              .bytes = kTemplateBytes,
+                              .inodes = kTemplateInodes,
+                              .mode = 0755,
+                              .owner = root_owner(host)});
+  for (const char* path : {"/dev/pts", "/dev/shm", "/dev/.files"}) {
+    plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = root_owner(host)});
+  }
+  for (auto [path, content] : generated_files(host)) {
+    if (path == "/etc/passwd") content = passwd_with_box_user(image.passwd);
+    if (path == "/etc/group") content = group_with_box_user(image.group);
+    if (path == "/etc/nsswitch.conf" || path == "/etc/hostname") continue;  // as the image has them
+    const std::string file = str("/dev/.files/", path.substr(path.rfind('/') + 1));
+    plan.emplace_back(MakeFile{.target = file, .mode = 0644, .content = content});
+    plan.emplace_back(BindInside{.source = file, .target = path, .flags = kSystem | kNoExec});
+  }
+}
+
+std::vector<BoxMount> by_depth(std::vector<BoxMount> mounts) {
+  std::stable_sort(mounts.begin(), mounts.end(), [](const BoxMount& a, const BoxMount& b) {
+    return std::count(a.target.begin(), a.target.end(), '/') <
+           std::count(b.target.begin(), b.target.end(), '/');
+  });
+  return mounts;
+}
+
+class BoxPlanner {
+ public:
+  BoxPlanner(const Host& host, const BoxRequest& request)
+      : host_(host), request_(request), payload_(host.privileged ? request.ids.payload : 0) {}
+
+  Plan make() {
+    if (!request_.enter_cgroups.empty()) plan_.emplace_back(EnterCgroups{request_.enter_cgroups});
+    if (request_.cgroup_namespace) plan_.emplace_back(NewCgroupNamespace{});
+    const bool shared = shares_root(request_);
+    if (shared) {
+      plan_.emplace_back(MakeScratch{request_.scratch_bytes, request_.scratch_inodes});
+    } else {
+      add_own_root();
+    }
+    add_scratch();
+    plan_.emplace_back(
+        MountTerminals{.target = "/dev/pts", .group = host_.privileged ? kFileOwnersBase + 5 : 0});
+    add_proc();
+    for (const BoxMount& mount : by_depth(request_.mounts)) add_mount(mount);
+    if (!shared) {
+      if (request_.read_only_root) plan_.emplace_back(MakeReadOnly{"/"});
+      plan_.emplace_back(PivotRoot{});
+    } else if (!host_.privileged) {
+      plan_.emplace_back(Unmount{host_at(request_.image)});
+    }
+    plan_.emplace_back(SetHostname{host_.hostname});
+    plan_.emplace_back(BringLoopbackUp{});
+    if (request_.network) plan_.emplace_back(HandOverNetwork{});
+    if (!request_.leave_cgroups.empty()) plan_.emplace_back(EnterCgroups{request_.leave_cgroups});
+    add_lockdown();
+    return std::move(plan_);
+  }
+
+ private:
+  // A writable root belongs to the payload: what it may change it must own, having no capabilities.
+  void add_own_root() {
+    if (request_.image.is_host()) {
+      add_own_host_root();
+    } else {
+      plan_.emplace_back(MakeScratch{request_.scratch_bytes, request_.scratch_inodes});
+      plan_.emplace_back(overlay("/", request_.image.rootfs));
+      plan_.emplace_back(BindTemplate{.source = "/dev", .target = "/dev", .flags = 0});
+      for (const char* path : {"/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf"}) {
+        plan_.emplace_back(
+            BindTemplate{.source = path, .target = path, .flags = kSystem | kNoExec});
+      }
+    }
+  }
+
+  MountOverlay overlay(const std::string& target, const std::string& source) const {
+    return {.lower = request_.root_lower,
+            .source = host_.privileged ? source : str(host_at(request_.image), source),
+            .target = target,
+            .owner = request_.read_only_root ? root_owner(host_) : payload_,
+            .for_ordinary_user = !host_.privileged};
+  }
+
+  void add_own_host_root() {
+    const bool writable = !request_.read_only_root;
+    const std::uint32_t owner = writable ? payload_ : root_owner(host_);
+    plan_.emplace_back(NewRoot{request_.scratch_bytes, request_.scratch_inodes, owner});
+    for (const char* path : {"/home", "/home/box", "/mnt", "/opt", "/proc", "/run", "/srv", "/tmp",
+                             "/var", "/var/lib", "/workspace"}) {
+      plan_.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
+    }
+    plan_.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = root_owner(host_)});
+    plan_.emplace_back(MakeSymlink{.content = "/tmp", .target = "/var/tmp"});
+    plan_.emplace_back(MakeSymlink{.content = "/run", .target = "/var/run"});
+    plan_.emplace_back(BindTemplate{.source = "/dev", .target = "/dev", .flags = 0});
+    for (const Host::RootEntry& entry : host_.root_entries) {
+      if (!entry.link.empty()) {
+        plan_.emplace_back(MakeSymlink{.content = entry.link, .target = entry.path});
+      } else if (writable && entry.path == "/usr") {
+        plan_.emplace_back(overlay("/usr", "/usr"));
+      } else {
+        plan_.emplace_back(
+            BindTemplate{.source = entry.path, .target = entry.path, .flags = kSystem});
+      }
+    }
+    if (!writable) {
+      plan_.emplace_back(BindTemplate{.source = "/etc", .target = "/etc", .flags = kSystem});
+      return;
+    }
+    plan_.emplace_back(MakeDirectory{.target = "/etc", .mode = 0755, .owner = owner});
+    for (const std::string& path : host_.etc_directories) {
+      plan_.emplace_back(BindTemplate{.source = path, .target = path, .flags = kSystem | kNoExec});
+    }
+    plan_.emplace_back(MakeSymlink{.content = "/proc/self/mounts", .target = "/etc/mtab"});
+    add_files(plan_, host_.etc_files);
+    add_files(plan_, generated_files(host_));
+  }
+
+  void add_scratch() {
+    const auto add = [this](const char* name, const std::string& target, std::uint32_t mode) {
+      plan_.emplace_back(BindScratch{
+          .name = name, .target = target, .mode = mode, .owner = payload_, .flags = kWritable});
+    };
+    add("tmp", "/tmp", 01777);
+    add("shm", "/dev/shm", 01777);
+    add("home", "/home/box", 0755);
+    if (!mounted("/workspace")) add("workspace", "/workspace", 0755);
+    if (request_.workspace_path != "/workspace" && !mounted(request_.workspace_path)) {
+      add("workspace-alias", request_.workspace_path, 0755);
+    }
+  }
+
+  bool mounted(const std::string& target) const {
+    return std::any_of(request_.mounts.begin(), request_.mounts.end(),
+                       [&](const BoxMount& mount) { return mount.target == target; });
+  }
+
+  void add_proc() {
+    plan_.emplace_back(MountProc{"/proc"});
+    if (!request_.mask_proc) return;
+    for (const char* path : kMasked) plan_.emplace_back(MaskPath{path});
+    for (const char* path : kProcReadOnly) plan_.emplace_back(MakeReadOnly{path});
+  }
+
+  void add_mount(const BoxMount& mount) {
+    if (mount.fd != kNoFd) {
+      plan_.emplace_back(AttachMount{.fd = mount.fd, .target = mount.target});
+      return;
+    }
+    plan_.emplace_back(BindHost{.source = str(host_at(request_.image), mount.host_path),
+                                .target = mount.target,
+                                .flags = kWritable | (mount.read_only ? kReadOnly : 0u),
+                                .expected_device = mount.device,
+                                .expected_inode = mount.inode});
+  }
+
+  void add_lockdown() {
+    plan_.emplace_back(SetResourceLimit{RLIMIT_NOFILE, host_.max_open_files});
+    plan_.emplace_back(SetResourceLimit{RLIMIT_MEMLOCK, kLockedMemoryBytes});
+    plan_.emplace_back(SetResourceLimit{RLIMIT_CORE, 0});
+    const std::uint32_t guest = guest_id(host_);
+    plan_.emplace_back(
+        EnterUserNamespace{.fd = request_.user_namespace, .uid = guest, .gid = guest});
+    plan_.emplace_back(DropPrivileges{});
+    if (!request_.filter.empty()) plan_.emplace_back(InstallFilter{request_.filter});
+  }
+
+ public:
+  // The ids processes have in the namespace they end up in. An ordinary user has one id to share.
+  static std::uint32_t guest_id(const Host& host) {
+    return host.privileged ? kGuestId : kPayloadId;
+  }
+
+ private:
+  const Host& host_;
+  const BoxRequest& request_;
+  std::uint32_t payload_;  // the payload's id where the file system is built
+  Plan plan_;
+};
+
+std::vector<std::uint8_t> proofs(const BoxRequest& request) {
+  std::vector<Proof> wanted = {
+      Proof::user_namespace, Proof::mount_namespace, Proof::pid_namespace,
+      Proof::ipc_namespace,  Proof::uts_namespace,   Proof::network_namespace,
+      Proof::capabilities,   Proof::bounded_storage, Proof::guest_protection};
+  if (request.cgroup_namespace) wanted.push_back(Proof::cgroup_namespace);
+  if (!request.filter.empty()) wanted.push_back(Proof::seccomp);
+  if (request.mask_proc) wanted.push_back(Proof::proc_masks);
+  if (!request.cgroup_controllers.empty()) wanted.push_back(Proof::cgroup_membership);
+  std::vector<std::uint8_t> numbers;
+  numbers.reserve(wanted.size());
+  for (const Proof proof : wanted) numbers.push_back(static_cast<std::uint8_t>(proof));
+  return numbers;
+}
+
+}  // namespace
+
+Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
+  Plan plan;
+  if (image.is_host()) {
+    add_host_root(plan, host, idmap);
+  } else {
+    add_image_root(plan, host, image, idmap);
+  }
+  add_devices(plan);
+  if (!host.privileged) {
+    if (!image.is_host()) {
+      plan.emplace_back(MakeTmpfs{.target = "/run", .bytes = kTemplateBytes, .inodes = 16});
+    }
+    plan.emplace_back(MakeDirectory{.target = host_at(image), .mode = 0755, .owner = 0});
+    if (!image.is_host()) plan.emplace_back(MakeReadOnly{"/run"});
+  }
+  plan.emplace_back(MakeReadOnly{image.is_host() ? "/" : "/dev"});
+  plan.emplace_back(PivotRoot{host.privileged ? "" : host_at(image)});
+  return plan;
+}
+
+LaunchBox plan_box(const Host& host, const BoxRequest& request) {
+  LaunchBox launch;
+  launch.new_network = true;
+  launch.plan = BoxPlanner(host, request).make();
+  launch.guest = {.cgroups = request.enter_cgroups,
+                  .payload_uid = kPayloadId,
+                  .payload_gid = kPayloadId,
+                  .payload_outside_uid = host.privileged ? request.ids.payload : 0,
+                  .proofs = proofs(request),
+                  .host_namespaces = host.namespaces,
+                  .cgroup_controllers = request.cgroup_controllers,
+                  .scratch_path = "/dev/shm",
+                  .scratch_bytes = request.scratch_bytes,
+                  .read_only_root = request.read_only_root,
+                  .network_off = !request.network};
+  return launch;
+}
+
+std::uint64_t scratch_bytes(std::int64_t memory_mb) {
+  return (static_cast<std::uint64_t>(memory_mb) << 20) / 2;
+}
+
+std::uint64_t scratch_inodes(std::uint64_t bytes) {
+  return std::clamp<std::uint64_t>(bytes / 4096, 4096, 262'144);
+}
+
+std::string target_refusal(const std::string& target) {
+  if (target == "/") return "it is the root of the box";
+  for (const char* path : {"/proc", "/dev", "/sys"}) {
+    if (is_within(target, path)) return str(path, " of the box belongs to the kernel");
+  }
+  for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"}) {
+    if (target == path) return str(path, " is part of the box's root file system");
+  }
+  return {};
+}
+
+bool shares_root(const BoxRequest& request) {
+  if (!request.read_only_root) return false;
+  const auto has_place = [](const std::string& target) {
+    return std::any_of(std::begin(kSharedPlaces), std::end(kSharedPlaces),
+                       [&](const char* place) { return is_within(target, place); });
+  };
+  return has_place(request.workspace_path) &&
+         std::all_of(request.mounts.begin(), request.mounts.end(),
+                     [&](const BoxMount& mount) { return has_place(mount.target); });
+}
+
+}  // namespace caisson::backend::native
