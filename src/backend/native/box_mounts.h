@@ -1,0 +1,41 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/task.h"
+#include "backend/native/launcher_client.h"
+#include "backend/native/mount_source.h"
+#include "backend/native/plan.h"
+#include "backend/native/slots.h"
+#include "backend/native/travellers.h"
+#include "model/box_spec.h"
+
+// From the host paths a spec names to mounts that travel with a launch.
+namespace caisson::backend::native {
+
+// A host path that goes into the box: judged, not yet mounted.
+struct WantedMount {
+  MountSource source;
+  std::string target;
+  model::MountMode mode = model::MountMode::rw;
+};
+
+// Opens every host path of the spec and makes the mount points of mounts inside mounts. Throws
+// mount_refused.
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec,
+                                     const std::vector<std::string>& protected_paths);
+
+// Adds the mounts to the request, with the payload as the owner of what their owners have. Gives
+// the reason when a file system cannot do that; its mount is then there with the owners as they
+// are. With `translate` false none is translated.
+Task<std::string> prepare_mounts(std::vector<WantedMount> wanted, bool translate,
+                                 BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+                                 std::shared_ptr<LauncherClient> launcher);
+
+// Adds the tree that a root of the box's own lies over, if it needs one. Files of a writable root
+// belong to the payload, or it could not change them.
+Task<void> prepare_root(BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+                        std::shared_ptr<LauncherClient> launcher);
+
+}  // namespace caisson::backend::native

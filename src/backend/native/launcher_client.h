@@ -1,0 +1,57 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "async/event.h"
+#include "async/task.h"
+#include "base/child_process.h"
+#include "base/seqpacket.h"
+#include "wire/launch.h"
+
+namespace caisson::backend::native {
+
+// The owner's side of a launcher process. Requests may overlap; the launcher answers in order.
+class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
+ public:
+  // Starts a launcher from the embedded program, with an empty environment and one descriptor.
+  static std::shared_ptr<LauncherClient> start(const boost::asio::any_io_executor& executor);
+
+  LauncherClient(const boost::asio::any_io_executor& executor, ChildProcess process,
+                 UniqueFd socket);
+
+  // Lives in the root that the plan builds, from now on.
+  Task<void> build_template(wire::BuildTemplate request, std::vector<int> fds);
+  Task<UniqueFd> create_user_namespace(wire::CreateUserNamespace request);
+  // `fds` are borrowed and must stay open until this returns. The kernel reaps
+  // the new process; its pidfd tells its end.
+  Task<ChildProcess> launch(wire::LaunchBox request, std::vector<int> fds);
+  Task<void> adopt_cgroups(std::vector<std::string> names, std::vector<int> fds);
+
+  bool alive() const { return socket_.is_open(); }
+  pid_t pid() const { return process_.pid(); }
+  void stop();
+
+ private:
+  struct Answer {
+    explicit Answer(const boost::asio::any_io_executor& executor) : arrived(executor) {}
+    Event arrived;
+    std::optional<wire::LaunchReply> reply;  // none: the launcher is gone
+    std::vector<UniqueFd> fds;
+  };
+
+  Task<std::shared_ptr<Answer>> call(wire::LaunchRequest request, std::vector<int> fds);
+  void wait_for_answer();
+  void on_readable();
+  void close();
+
+  boost::asio::any_io_executor executor_;
+  ChildProcess process_;
+  boost::asio::posix::stream_descriptor socket_;
+  std::deque<std::shared_ptr<Answer>> waiting_;
+};
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,39 @@
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/native/cgroup.h"
+#include "backend/native/host.h"
+#include "backend/native/network.h"
+#include "model/box_spec.h"
+#include "model/isolation.h"
+#include "wire/guest.h"
+
+// Which layers a box gets, and what is said about them.
+namespace caisson::backend::native {
+
+// What is known about the host's layers before a box is made.
+struct LayerFacts {
+  const Host& host;
+  std::vector<model::LayerReport> limits;  // of CgroupOwner
+  std::optional<NetworkProbe> network;     // when the box wants one
+  std::set<model::Layer> withhold;
+};
+
+// The report of a box with this spec, as far as it can be told before the box proves it.
+model::IsolationReport expected_layers(const LayerFacts& facts, const model::BoxSpec& spec);
+
+// Layers a box can do without when the operator accepts it. Without the others there is no box.
+bool can_be_missing(model::Layer layer);
+
+// Throws isolation_unavailable, naming the layer and the mending step, for the first layer that is
+// missing and was not accepted.
+void require_layers(const model::IsolationReport& report, const std::set<model::Layer>& accepted);
+
+// Throws isolation_unavailable for a proof that does not hold.
+void require_proofs(const std::vector<wire::ProofResult>& proofs);
+
+model::LayerReport missing(model::Layer layer, std::string detail, std::string mend);
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,378 @@
+#include "backend/native/native.h"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <optional>
+#include <utility>
+
+#include "async/blocking.h"
+#include "backend/guest_box.h"
+#include "backend/native/box_mounts.h"
+#include "backend/native/cgroup.h"
+#include "backend/native/host.h"
+#include "backend/native/image_store.h"
+#include "backend/native/layers.h"
+#include "backend/native/network.h"
+#include "backend/native/owner.h"
+#include "backend/native/plan.h"
+#include "backend/native/resources.h"
+#include "backend/native/seccomp.h"
+#include "backend/native/slots.h"
+#include "backend/native/templates.h"
+#include "backend/native/travellers.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::backend::native {
+
+namespace asio = boost::asio;
+using model::Layer;
+
+namespace {
+
+constexpr auto kSetupDeadline = std::chrono::seconds(30);
+
+// A box joins every hierarchy that its owner is in, and each costs an exec some time. One without a
+// controller that limits (a hybrid host's unified hierarchy) is not worth it: process 1 ends the
+// box.
+CgroupHost limiting_only(CgroupHost host) {
+  std::erase_if(host.hierarchies, [](const CgroupHierarchy& hierarchy) {
+    return !hierarchy.controllers.contains(Controller::memory) &&
+           !hierarchy.controllers.contains(Controller::pids) &&
+           !hierarchy.controllers.contains(Controller::cpu);
+  });
+  return host;
+}
+
+Error with_subject(const model::BoxSpec& spec, const SystemError& error) {
+  return {ErrorCode::isolation_unavailable, str("box for session ", printable(spec.session_id),
+                                                " could not be made: ", error.what())};
+}
+
+}  // namespace
+
+struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
+  Impl(asio::any_io_executor executor_in, Options options_in)
+      : executor(std::move(executor_in)),
+        options(std::move(options_in)),
+        images(options.state_dir),
+        host(inspect_host()),
+        owner(runtime_directory()),
+        templates(executor, host, images),
+        slots(std::make_shared<Slots>(owner.number(), host.privileged)),
+        filter(filter_bytes(build_filter())) {
+    CgroupHost cgroup_host = inspect_cgroups();
+    sweep(cgroup_host);
+    const std::string owner_name = str(owner.number());
+    cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
+    const std::span<const int> directories = cgroups->directory_fds();
+    templates.set_cgroups(
+        std::vector<std::string>(directories.size(), str(kOwnerPrefix, owner_name)),
+        std::vector<int>(directories.begin(), directories.end()));
+  }
+
+  // Removes what dead owners left behind, while their numbers cannot be taken. Our own number had
+  // owners before us, too.
+  void sweep(const CgroupHost& cgroup_host) {
+    std::set<unsigned> found;
+    CgroupOwner::sweep(cgroup_host, [&found](std::string_view name) {
+      const auto number = parse_integer(name);
+      if (number && *number >= 0 && *number < Owner::kMaxOwners) {
+        found.insert(static_cast<unsigned>(*number));
+      }
+      return true;  // only looking
+    });
+    const auto clean = [&](unsigned dead) {
+      const std::set<std::string> busy =
+          CgroupOwner::sweep(cgroup_host, [&](std::string_view name) { return name != str(dead); });
+      if (host.privileged) Network::sweep([&](unsigned number) { return number != dead; });
+      return busy.empty();
+    };
+    if (found.contains(owner.number())) clean(owner.number());
+    owner.with_dead_owners(clean, found);
+  }
+
+  model::IsolationReport expect(const model::BoxSpec& spec) {
+    LayerFacts facts{.host = host,
+                     .limits = cgroups->reports(),
+                     .network = std::nullopt,
+                     .withhold = options.withhold};
+    if (spec.network == model::NetworkMode::on) facts.network = Network::probe();
+    return expected_layers(facts, spec);
+  }
+
+  std::vector<std::string> protected_paths() const {
+    return {options.state_dir.native(), runtime_directory().native()};
+  }
+
+  // Mounts of an ordinary user are bound by the launcher, in the namespace it made for that.
+  static void bind_later(const std::vector<WantedMount>& wanted, BoxRequest& request) {
+    for (const WantedMount& mount : wanted) {
+      request.mounts.push_back({.target = mount.target,
+                                .fd = wire::kNoFd,
+                                .host_path = mount.source.resolved,
+                                .read_only = mount.mode != model::MountMode::rw,
+                                .device = mount.source.device,
+                                .inode = mount.source.inode});
+    }
+  }
+
+  // A file system that cannot translate owners lacks a layer: it is refused or, accepted, reported.
+  void judge_translation(const std::string& problem, model::IsolationReport& report,
+                         const std::set<Layer>& accepted) const {
+    if (problem.empty()) return;
+    for (model::LayerReport& entry : report.layers) {
+      if (entry.layer != Layer::workspace_owner) continue;
+      entry = missing(Layer::workspace_owner,
+                      str("the file system cannot translate owners (", problem, ")"),
+                      "mount it from a file system with idmapped mounts (ext4, xfs, btrfs, tmpfs)");
+    }
+    require_layers(report, accepted);
+  }
+
+  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const {
+    CgroupLimits limits;
+    const auto& withheld = options.withhold;
+    if (!withheld.contains(Layer::memory_limit)) {
+      limits.memory_bytes = static_cast<std::uint64_t>(spec.memory_mb) << 20;
+    }
+    if (!withheld.contains(Layer::pids_limit)) {
+      limits.pids = static_cast<std::uint64_t>(spec.pids_limit);
+    }
+    if (!withheld.contains(Layer::cpu_limit)) limits.cpus = spec.cpus;
+    BoxCgroup cgroup = cgroups->create(name, limits);
+    if (cgroup.join_fds().empty()) return std::nullopt;
+    return cgroup;
+  }
+
+  void describe_cgroup(const NativeResources& resources, BoxRequest& request,
+                       Travellers& travellers) const {
+    if (!resources.cgroup()) return;
+    for (const int fd : resources.cgroup()->join_fds()) {
+      request.enter_cgroups.push_back(travellers.borrow(fd));
+    }
+    for (const int fd : cgroups->home_fds()) {
+      request.leave_cgroups.push_back(travellers.borrow(fd));
+    }
+    if (options.withhold.contains(Layer::cgroup_namespace)) return;
+    const std::set<Layer>& enforced = resources.cgroup()->enforced();
+    if (enforced.contains(Layer::memory_limit)) request.cgroup_controllers.emplace_back("memory");
+    if (enforced.contains(Layer::pids_limit)) request.cgroup_controllers.emplace_back("pids");
+    if (enforced.contains(Layer::cpu_limit)) request.cgroup_controllers.emplace_back("cpu");
+  }
+
+  // A launcher that dies takes no box with it, and another is as good: its death is no reason to
+  // fail.
+  Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<Layer> accepted) {
+    try {
+      co_return co_await create_once(spec, accepted);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::backend_unavailable &&
+          error.code() != ErrorCode::system_error) {
+        throw;
+      }
+    }
+    try {
+      co_return co_await create_once(spec, std::move(accepted));
+    } catch (const SystemError& error) {
+      throw with_subject(spec, error);
+    }
+  }
+
+  Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<Layer> accepted) {
+    const std::shared_ptr<Impl> self = shared_from_this();
+    bury();
+    model::IsolationReport report = expect(spec);
+    require_layers(report, accepted);
+    std::vector<WantedMount> wanted = open_mounts(spec, protected_paths());
+    const std::shared_ptr<Template> root = co_await templates.get(spec.image);
+    const std::shared_ptr<LauncherClient> launcher = root->launcher;
+    const Slots::Lease slot = co_await slots->take(launcher);
+
+    Travellers travellers;
+    auto [ours, theirs] = seqpacket_pair();
+    travellers.keep(std::move(theirs));
+    BoxRequest request;
+    request.image = root->image;
+    request.read_only_root = spec.read_only_rootfs;
+    request.network = spec.network == model::NetworkMode::on;
+    request.workspace_path = spec.mount_path;
+    request.scratch_bytes = scratch_bytes(spec.memory_mb);
+    request.scratch_inodes = scratch_inodes(request.scratch_bytes);
+    request.ids = slot->ids;
+    request.cgroup_namespace = !options.withhold.contains(Layer::cgroup_namespace);
+    request.mask_proc = !options.withhold.contains(Layer::proc_masks);
+    if (!options.withhold.contains(Layer::seccomp)) request.filter = filter;
+    request.user_namespace = travellers.borrow(slot->user_namespace.get());
+    if (host.privileged) {
+      const bool translate = !options.withhold.contains(Layer::workspace_owner);
+      const std::string problem = co_await prepare_mounts(std::move(wanted), translate, request,
+                                                          travellers, slot, launcher);
+      judge_translation(problem, report, accepted);
+      co_await prepare_root(request, travellers, slot, launcher);
+    } else {
+      bind_later(wanted, request);
+    }
+
+    const std::string name = str("box-", next_box++);
+    const auto resources =
+        std::make_shared<NativeResources>(executor, slot, make_cgroup(spec, name), graveyard);
+    describe_cgroup(*resources, request, travellers);
+    const auto channel = std::make_shared<GuestChannel>(executor, std::move(ours));
+    wire::LaunchBox launch = plan_box(host, request);
+    const GuestBox::Identity identity{launch.guest.payload_uid, launch.guest.payload_gid};
+
+    std::exception_ptr failure;
+    try {
+      resources->adopt(co_await launcher->launch(std::move(launch), travellers.fds()));
+      travellers.close();
+      co_await set_up(*channel);
+    } catch (const SystemError& error) {
+      failure = std::make_exception_ptr(with_subject(spec, error));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (failure) {
+      resources->kill();
+      channel->close();
+      co_await resources->release();
+      std::rethrow_exception(failure);
+    }
+    std::erase_if(boxes, [](const Living& box) { return box.channel.expired(); });
+    boxes.push_back({channel, resources});
+    co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", name), channel,
+                                         identity, std::move(report), resources);
+  }
+
+  // The conversation with the new process until it is a guest that has proven its box.
+  Task<void> set_up(GuestChannel& channel) {
+    asio::steady_timer deadline(executor, kSetupDeadline);
+    deadline.async_wait([weak = channel.weak_from_this()](const boost::system::error_code& error) {
+      if (const auto late = weak.lock(); late && !error) late->close();
+    });
+    for (;;) {
+      Packet packet = co_await channel.receive();
+      const wire::GuestMessage message = wire::decode_guest_message(packet.data);
+      if (const auto* ready = std::get_if<wire::Ready>(&message)) {
+        if (ready->version != wire::kGuestProtocolVersion) {
+          throw Error(ErrorCode::protocol_error,
+                      "the guest speaks another version of the protocol");
+        }
+        require_proofs(ready->proofs);
+        co_return;
+      }
+      if (const auto* failed = std::get_if<wire::SetupFailed>(&message)) {
+        throw SystemError(failed->step, failed->error_number);
+      }
+      if (!std::holds_alternative<wire::NetworkHandover>(message) || packet.fds.size() != 2) {
+        throw Error(ErrorCode::protocol_error, "the guest spoke out of turn while it was set up");
+      }
+      co_await connect_network(std::move(packet));
+      wire::OwnerMessage done = wire::NetworkReady{};
+      co_await channel.send(std::move(done), {});
+    }
+  }
+
+  Task<void> connect_network(Packet packet) {
+    if (!network) network.emplace(owner.number());
+    if (!pool) pool.emplace(1);
+    auto attach = [this, netns = packet.fds[0].get(), netlink = packet.fds[1].get()] {
+      return network->attach(netns, netlink);
+    };
+    co_await run_blocking(*pool, std::move(attach));
+  }
+
+  Task<BackendStatus> status() {
+    BackendStatus result;
+    model::BoxSpec spec;
+    spec.session_id = "status";
+    std::set<Layer> optional;
+    for (const Layer layer : model::all_layers()) {
+      if (can_be_missing(layer)) optional.insert(layer);
+    }
+    result.isolation = expect(spec);
+    std::unique_ptr<Box> box;
+    try {
+      box = co_await create(std::move(spec), std::move(optional));
+      result.isolation = box->isolation();
+      require_layers(result.isolation, options.allow_missing);
+      result.available = true;
+    } catch (const Error& error) {
+      result.reason = error.what();
+    }
+    if (box) co_await box->destroy(std::chrono::milliseconds(0));
+    co_return result;
+  }
+
+  Task<void> stop() {
+    for (const Living& box : std::exchange(boxes, {})) {
+      const auto channel = box.channel.lock();
+      const auto resources = box.resources.lock();
+      if (!channel || !resources) continue;
+      resources->kill();
+      channel->close();
+      co_await resources->release();
+    }
+    co_await clear_graveyard();
+    templates.stop();
+    if (network) network->remove();
+    if (!cgroups->remove()) log::warning("boxes were still there when their backend stopped");
+    if (pool) pool->join();
+  }
+
+  void bury() {
+    std::erase_if(*graveyard, [](BoxCgroup& cgroup) { return cgroup.try_remove(); });
+  }
+
+  Task<void> clear_graveyard() {
+    const Deadline deadline = Clock::now() + std::chrono::seconds(5);
+    for (bury(); !graveyard->empty() && Clock::now() < deadline; bury()) {
+      asio::steady_timer pause(executor, std::chrono::milliseconds(1));
+      co_await pause.async_wait(asio::use_awaitable);
+    }
+  }
+
+  // Of a box that its holder may have destroyed meanwhile.
+  struct Living {
+    std::weak_ptr<GuestChannel> channel;
+    std::weak_ptr<NativeResources> resources;
+  };
+
+  asio::any_io_executor executor;
+  Options options;
+  ImageStore images;
+  Host host;
+  Owner owner;
+  Templates templates;
+  std::shared_ptr<Slots> slots;
+  std::string filter;
+  std::optional<CgroupOwner> cgroups;
+  std::optional<Network> network;
+  std::optional<asio::thread_pool> pool;
+  std::vector<Living> boxes;
+  std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
+  std::uint64_t next_box = 1;
+};
+
+Native::Native(asio::any_io_executor executor, Options options)
+    : impl_(std::make_shared<Impl>(std::move(executor), std::move(options))) {}
+
+Native::~Native() = default;
+
+Task<BackendStatus> Native::status() {
+  return impl_->status();
+}
+
+Task<std::unique_ptr<Box>> Native::create(model::BoxSpec spec) {
+  return impl_->create(std::move(spec), impl_->options.allow_missing);
+}
+
+Task<void> Native::stop() {
+  return impl_->stop();
+}
+
+}  // namespace caisson::backend::native

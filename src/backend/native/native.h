@@ -1,0 +1,37 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "backend/backend.h"
+#include "model/isolation.h"
+
+namespace caisson::backend::native {
+
+struct Options {
+  std::filesystem::path state_dir;  // imported images live below it
+  // Layers whose absence the operator accepted. A box without one of them starts, and says so.
+  std::set<model::Layer> allow_missing;
+  // For tests of failure: these layers are treated as if the host could not provide them.
+  std::set<model::Layer> withhold;
+};
+
+// Boxes made by this host's kernel: namespaces, control groups, seccomp, idmapped mounts.
+class Native final : public Backend {
+ public:
+  Native(boost::asio::any_io_executor executor, Options options);
+  ~Native() override;
+
+  std::string_view name() const override { return "native"; }
+  Task<BackendStatus> status() override;
+  Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
+  Task<void> stop() override;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,109 @@
+#include "backend/native/owner.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::backend::native {
+
+namespace {
+
+std::filesystem::path lock_path(const std::filesystem::path& directory, unsigned number) {
+  return directory / str("owner-", number, ".lock");
+}
+
+// Whether the path still leads to the locked file: its last holder may have removed it.
+bool still_there(int fd, const std::filesystem::path& path) {
+  struct stat held {};
+  struct stat found {};
+  return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         held.st_ino == found.st_ino && held.st_dev == found.st_dev;
+}
+
+}  // namespace
+
+std::filesystem::path runtime_directory() {
+  if (::geteuid() == 0) return "/run/caisson";
+  const char* user_directory = ::getenv("XDG_RUNTIME_DIR");
+  if (user_directory != nullptr && *user_directory == '/') {
+    return std::filesystem::path(user_directory) / "caisson";
+  }
+  return str("/tmp/caisson-", ::geteuid());
+}
+
+Owner::Owner(std::filesystem::path directory) : directory_(std::move(directory)) {
+  std::error_code error;
+  std::filesystem::create_directories(directory_, error);
+  if (error) throw SystemError(directory_.native(), error.value());
+  // Another user could have made the directory first, where it is in a public place.
+  struct stat info {};
+  check_syscall(directory_.native(), ::stat(directory_.c_str(), &info));
+  if (info.st_uid != ::geteuid()) {
+    throw Error(ErrorCode::backend_unavailable,
+                str(directory_.native(), " belongs to uid ", info.st_uid,
+                    ": remove it, or set XDG_RUNTIME_DIR to a directory of your own"));
+  }
+  check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
+  for (number_ = 0; number_ < kMaxOwners; ++number_) {
+    lock_ = take(number_);
+    if (lock_) return;
+  }
+  throw Error(ErrorCode::capacity_reached,
+              str("all ", kMaxOwners, " owner numbers in ", directory_.native(), " are taken"));
+}
+
+Owner::~Owner() {
+  ::unlink(lock_path(directory_, number_).c_str());
+}
+
+// The held lock, or nothing when another process holds it.
+UniqueFd Owner::take(unsigned number) const {
+  const std::filesystem::path path = lock_path(directory_, number);
+  for (;;) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_CREAT, 0600));
+    check_syscall(path.native(), fd.get());
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) < 0) {
+      if (errno == EWOULDBLOCK) return {};
+      throw SystemError(path.native(), errno);
+    }
+    if (still_there(fd.get(), path)) return fd;
+  }
+}
+
+bool Owner::is_live(unsigned number) const {
+  if (number == number_) return true;
+  const std::filesystem::path path = lock_path(directory_, number);
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) < 0;
+}
+
+void Owner::with_dead_owners(const std::function<bool(unsigned number)>& clean,
+                             const std::set<unsigned>& suspected) const {
+  std::set<unsigned> candidates = suspected;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+    std::string_view name = entry.path().native();
+    name.remove_prefix(name.rfind('/') + 1);
+    if (!name.starts_with("owner-") || !name.ends_with(".lock")) continue;
+    const auto parsed = parse_integer(name.substr(6, name.size() - 11));
+    if (parsed && *parsed >= 0 && *parsed < kMaxOwners) {
+      candidates.insert(static_cast<unsigned>(*parsed));
+    }
+  }
+  candidates.erase(number_);
+  for (const unsigned number : candidates) {
+    const UniqueFd lock = take(number);
+    if (lock && clean(number)) ::unlink(lock_path(directory_, number).c_str());
+  }
+}
+
+}  // namespace caisson::backend::native

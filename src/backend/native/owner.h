@@ -1,0 +1,48 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace caisson::backend::native {
+
+// Several owners of boxes may live on one host: a daemon, another daemon, any number of embedded
+// runs. Each has a number that is its own while it lives, held by a lock that the kernel releases
+// when the process dies, however it dies. Ids, cgroups and network tables of boxes carry the
+// number.
+class Owner {
+ public:
+  static constexpr unsigned kMaxOwners = 4096;
+
+  // Takes the lowest free number in the lock directory, which is made if missing.
+  explicit Owner(std::filesystem::path directory);
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  ~Owner();  // gives the number back
+
+  unsigned number() const { return number_; }
+
+  // Calls `clean` with the number of each dead owner, which nobody can take meanwhile: those whose
+  // locks are still there, and those of `suspected` that turn out to be dead. A number for which it
+  // answers true is forgotten.
+  void with_dead_owners(const std::function<bool(unsigned number)>& clean,
+                        const std::set<unsigned>& suspected = {}) const;
+
+  // Whether the number belongs to a living owner: this one, or one whose lock is held.
+  bool is_live(unsigned number) const;
+
+ private:
+  UniqueFd take(unsigned number) const;
+
+  std::filesystem::path directory_;
+  unsigned number_ = 0;
+  UniqueFd lock_;
+};
+
+// Where locks of this user's owners are: /run/caisson for root, the user's runtime directory
+// otherwise.
+std::filesystem::path runtime_directory();
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,83 @@
+#include "backend/native/resources.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace caisson::backend::native {
+
+namespace asio = boost::asio;
+
+NativeResources::NativeResources(asio::any_io_executor executor, Slots::Lease slot,
+                                 std::optional<BoxCgroup> cgroup,
+                                 std::shared_ptr<Graveyard> graveyard)
+    : executor_(std::move(executor)),
+      slot_(std::move(slot)),
+      cgroup_(std::move(cgroup)),
+      graveyard_(std::move(graveyard)) {}
+
+NativeResources::~NativeResources() {
+  if (guest_.running()) {
+    guest_.kill(SIGKILL);
+    guest_.wait();
+  }
+  if (cgroup_ && !cgroup_->try_remove()) graveyard_->push_back(std::move(*cgroup_));
+}
+
+std::uint64_t NativeResources::oom_kills() {
+  return cgroup_ ? cgroup_->oom_kills() : 0;
+}
+
+BoxUsage NativeResources::usage() {
+  if (!cgroup_) return {};
+  const CgroupUsage used = cgroup_->usage();
+  return {.memory_bytes = used.memory_bytes,
+          .peak_memory_bytes = used.peak_memory_bytes,
+          .processes = used.processes,
+          .cpu_time = used.cpu_time,
+          .oom_kills = cgroup_->oom_kills()};
+}
+
+// The end of process 1 ends its pid namespace, and with it every process of the box. Payloads are
+// also killed by their cgroup, so that none goes on for a moment while the namespace is taken
+// apart.
+void NativeResources::kill() {
+  if (!guest_.running()) return;
+  guest_.kill(SIGKILL);
+  if (cgroup_) cgroup_->kill_at_once();
+}
+
+Task<void> NativeResources::release() {
+  if (guest_.running()) {
+    // A pidfd becomes readable when the process has ended; the kernel has then reaped its
+    // namespace.
+    asio::posix::stream_descriptor ended(
+        executor_, check_syscall("pidfd", ::fcntl(guest_.pidfd(), F_DUPFD_CLOEXEC, 3)));
+    co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
+    guest_.wait();
+  }
+  if (!cgroup_) co_return;
+  // The last processes leave their cgroups a moment after they are seen to have ended.
+  const Deadline deadline = Clock::now() + std::chrono::seconds(5);
+  auto pause = std::chrono::microseconds(200);
+  while (!cgroup_->try_remove()) {
+    if (Clock::now() > deadline) {
+      log::warning("cgroups of a box are still busy; the next start removes them");
+      co_return;
+    }
+    asio::steady_timer timer(executor_, pause);
+    co_await timer.async_wait(asio::use_awaitable);
+    pause = std::min<std::chrono::microseconds>(pause * 2, std::chrono::milliseconds(20));
+  }
+}
+
+}  // namespace caisson::backend::native

@@ -1,0 +1,56 @@
+#include "backend/native/slots.h"
+
+#include "base/error.h"
+
+namespace caisson::backend::native {
+
+Slots::Lease Slots::lease(std::unique_ptr<Slot> slot) {
+  Slot* raw = slot.release();
+  return {raw, [self = shared_from_this()](Slot* returned) {
+            self->free_.push_back(std::unique_ptr<Slot>(returned));
+          }};
+}
+
+std::unique_ptr<Slot> Slots::pick() {
+  if (!free_.empty()) {
+    std::unique_ptr<Slot> slot = std::move(free_.back());
+    free_.pop_back();
+    return slot;
+  }
+  if (next_ >= kBoxesPerOwner) {
+    throw Error(ErrorCode::capacity_reached,
+                "no more boxes: all host ids of this owner are in use");
+  }
+  auto slot = std::make_unique<Slot>();
+  slot->index = next_++;
+  slot->ids = box_ids(owner_, slot->index);
+  return slot;
+}
+
+Task<Slots::Lease> Slots::take(std::shared_ptr<LauncherClient> launcher) {
+  Lease slot = lease(pick());
+  if (slot->user_namespace) co_return slot;
+  // Inside the launcher's own namespace an ordinary user is id 0, and has no other.
+  const std::vector<wire::IdRange> map =
+      own_ids_ ? box_map(slot->ids)
+               : std::vector<wire::IdRange>{{.inside = kPayloadId, .outside = 0, .count = 1}};
+  wire::CreateUserNamespace request{.uids = map, .gids = map};
+  slot->user_namespace = co_await launcher->create_user_namespace(std::move(request));
+  co_return slot;
+}
+
+Task<int> Slots::workspace_map(Lease slot, std::shared_ptr<LauncherClient> launcher,
+                               std::uint32_t uid, std::uint32_t gid) {
+  const std::pair<std::uint32_t, std::uint32_t> key(uid, gid);
+  if (const auto found = slot->workspace_maps.find(key); found != slot->workspace_maps.end()) {
+    co_return found->second.get();
+  }
+  wire::CreateUserNamespace request{.uids = native::workspace_map(uid, slot->ids),
+                                    .gids = native::workspace_map(gid, slot->ids)};
+  UniqueFd made = co_await launcher->create_user_namespace(std::move(request));
+  const int fd = made.get();
+  slot->workspace_maps[key] = std::move(made);
+  co_return fd;
+}
+
+}  // namespace caisson::backend::native

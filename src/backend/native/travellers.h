@@ -1,0 +1,34 @@
+#pragma once
+#include <utility>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "wire/plan.h"
+
+namespace caisson::backend::native {
+
+// The descriptors that travel with a launch; a plan names them by index.
+class Travellers {
+ public:
+  wire::FdIndex borrow(int fd) {
+    fds_.push_back(fd);
+    return static_cast<wire::FdIndex>(fds_.size() - 1);
+  }
+  wire::FdIndex keep(UniqueFd fd) {
+    kept_.push_back(std::move(fd));
+    return borrow(kept_.back().get());
+  }
+  const std::vector<int>& fds() const { return fds_; }
+
+  // They have arrived. A kept end of the guest's socket would hide the guest's death from us.
+  void close() {
+    fds_.clear();
+    kept_.clear();
+  }
+
+ private:
+  std::vector<int> fds_;
+  std::vector<UniqueFd> kept_;
+};
+
+}  // namespace caisson::backend::native
