@@ -1,0 +1,24 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace caisson::payload {
+
+using Words = std::vector<std::string>;
+
+// Something a program in a box may do, for tests of execs, limits and output.
+struct Verb {
+  std::string_view name;
+  std::string_view usage;
+  int (*run)(const Words& words);  // the words after the name; the answer is the exit code
+};
+
+std::span<const Verb> verbs();
+
+// fixture NAME KEY FILE: an abstract socket, a SysV segment, a file and two listeners, kept until
+// the end of standard input. Prints "ready PORT4 PORT6".
+int run_fixture(const Words& words);
+
+}  // namespace caisson::payload
