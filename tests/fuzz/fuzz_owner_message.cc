@@ -1,0 +1,9 @@
+// What the guest reads from its owner.
+#include "fuzz.h"
+#include "wire/guest.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  caisson::fuzz::decode_and_encode(caisson::wire::decode_owner_message,
+                                   caisson::fuzz::text(data, size));
+  return 0;
+}

@@ -1,0 +1,114 @@
+// Writes the seeds of the fuzzers: make_corpus tests/fuzz/corpus. Seeds that are already there
+// under other names, such as inputs that once found a fault, stay.
+#include <cstdio>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "channel_script.h"
+#include "wire/samples_for_test.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace caisson;
+using fuzz::ScriptedPacket;
+using fuzz::write_script;
+
+void write_seeds(const fs::path& directory, const std::vector<std::string>& seeds) {
+  fs::create_directories(directory);
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    replace_file(directory / str("seed-", i < 10 ? "0" : "", i), seeds[i]);
+  }
+}
+
+template <typename Message>
+std::vector<std::string> encoded(const std::vector<Message>& messages) {
+  std::vector<std::string> seeds;
+  for (const Message& message : messages) seeds.push_back(encode(message));
+  return seeds;
+}
+
+ScriptedPacket packet(const wire::GuestMessage& message, bool turn_after = false,
+                      unsigned descriptors = 0) {
+  return {.descriptors = descriptors, .turn_after = turn_after, .data = encode(message)};
+}
+
+std::vector<std::string> channel_scripts() {
+  const wire::Started first{.id = 0, .pid = 2};
+  const wire::Started second{.id = 1, .pid = 3};
+  const wire::Exited first_exit{.id = 0, .status = 0x100};
+  const wire::Exited second_exit{.id = 1, .status = 9};
+  std::vector<std::string> seeds = {
+      write_script({}),
+      write_script({.processes = 2, .packets = {packet(second_exit, true), packet(second)}}),
+      write_script({.processes = 1, .packets = {packet(first, true), packet(first_exit)}}),
+      write_script(
+          {.processes = 2, .packets = {packet(second), packet(first), packet(first_exit)}}),
+      write_script({.processes = 1, .packets = {packet(wire::StartFailed{}), packet(first_exit)}}),
+      write_script({.processes = 1, .packets = {packet(first, true, 1), packet(first, false, 2)}}),
+      write_script({.processes = 1, .packets = {packet(first, false, 3)}}),
+      write_script({.processes = 1, .packets = {{.data = ""}, packet(first)}}),
+      write_script({.setting_up = true, .packets = {packet(wire::Ready{}), packet(first)}}),
+      write_script({.setting_up = true,
+                    .packets = {packet(wire::NetworkHandover{}, true, 2), packet(wire::Ready{})}}),
+      write_script({.setting_up = true, .packets = {packet(wire::SetupFailed{"mount", 1})}}),
+      write_script({.setting_up = true, .packets = {packet(first, false, 3)}}),
+      write_script(
+          {.processes = 7, .packets = {{.descriptors = 0, .data = std::string(60'000, '\x84')}}}),
+  };
+  for (const wire::GuestMessage& message : wire::samples::guest_messages()) {
+    seeds.push_back(write_script({.processes = 7, .packets = {packet(message), packet(first)}}));
+  }
+  return seeds;
+}
+
+std::vector<std::string> box_specs() {
+  return {
+      R"({"session_id": "s"})",
+      R"({"session_id": " s ", "cmd": " echo hi ", "workdir": "/workspace/a/../b"})",
+      R"({"session_id": "s", "network": "on", "timeout_sec": 5, "persistent": true})",
+      R"({"session_id": "s", "network": "bridge"})",
+      R"({"session_id": "s", "env": {"A": "1", "B": ""}})",
+      R"({"session_id": "s", "env": {"A=B": "1"}})",
+      R"({"session_id": "s", "host_path": "/srv/work", "host_path_mode": "ro"})",
+      R"({"session_id": "s", "host_path": "/srv/w", "mount_path": "/project", "workdir": "/project"})",
+      R"({"session_id": "s", "host_path": "/srv/w", "mount_path": "/project"})",
+      R"({"session_id": "s", "host_path": null, "host_path_mode": "none"})",
+      R"({"session_id": "s", "host_path": "C:\\work\\x", "mount_path": "/w", "workdir": "/w"})",
+      R"({"session_id": "s", "extra_mounts": [{"host_path": "/a", "mount_path": "/b", "mode": "rw"}]})",
+      R"({"session_id": "s", "extra_mounts": [{"host_path": "a", "mount_path": "b"}]})",
+      R"({"session_id": "s", "cpus": 0.5, "memory_mb": 64, "pids_limit": 16})",
+      R"({"session_id": "s", "cpus": "1.5", "memory_mb": "1_000", "pids_limit": 9.0})",
+      R"({"session_id": "s", "cpus": 1e308, "memory_mb": 9223372036854775807})",
+      R"({"session_id": "s", "cpus": -1})",
+      R"({"session_id": "s", "memory_mb": 1e30, "timeout_sec": 18446744073709551615})",
+      R"({"session_id": "s", "read_only_rootfs": "no", "workspace_quota_mb": 10})",
+      R"({"session_id": "s", "skill_name": "pdf", "image": "python:3.12"})",
+      R"({"session_id": "s", "skill_name": ""})",
+      R"({"session_id": "nul\u0000inside"})",
+      R"({"session_id": ""})",
+      R"({"session_id": 7})",
+      R"({"session_id": "s", "unknown": [1, {"x": null}]})",
+      R"({})",
+      R"([])",
+      R"(null)",
+  };
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: make_corpus DIRECTORY\n", stderr);
+    return 2;
+  }
+  const fs::path corpus = argv[1];
+  write_seeds(corpus / "fuzz_owner_message", encoded(wire::samples::owner_messages()));
+  write_seeds(corpus / "fuzz_guest_message", encoded(wire::samples::guest_messages()));
+  write_seeds(corpus / "fuzz_launch_request", encoded(wire::samples::launch_requests()));
+  write_seeds(corpus / "fuzz_launch_reply", encoded(wire::samples::launch_replies()));
+  write_seeds(corpus / "fuzz_guest_channel", channel_scripts());
+  write_seeds(corpus / "fuzz_box_spec", box_specs());
+  return 0;
+}
