@@ -1,0 +1,55 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "model/isolation.h"
+
+// CLI11 takes seconds to compile: only the files that declare options include it.
+namespace CLI {
+class App;
+}
+
+namespace caisson::cli {
+
+// What a backend is told by the command line.
+struct BackendOptions {
+  std::filesystem::path state_dir;
+  std::set<model::Layer> allow_missing;
+};
+
+// A backend that is built in; main() names them.
+struct BackendKind {
+  std::string name;
+  std::function<std::unique_ptr<backend::Backend>(boost::asio::any_io_executor, BackendOptions)>
+      make;
+};
+
+// One run of the program: what the subcommands need, and what the chosen one wants to be done.
+struct Invocation {
+  const std::vector<BackendKind>& backends;
+  std::vector<std::string> command;  // the words after "--"; none when it was not there
+  bool has_command = false;          // "--" was there
+  std::function<int()> work;         // set by the subcommand that was named; gives the exit code
+};
+
+// Each declares one subcommand and leaves its work in the invocation when it is named.
+void add_exec(CLI::App& program, Invocation& invocation);
+void add_image(CLI::App& program, Invocation& invocation);
+void add_doctor(CLI::App& program, Invocation& invocation);
+void add_version(CLI::App& program, Invocation& invocation);
+void add_completion(CLI::App& program, Invocation& invocation);
+
+// Throws validation_error with the names of the ones that are built in.
+const BackendKind& get_backend(const std::vector<BackendKind>& backends, const std::string& name);
+
+std::string version_line();  // "caisson 0.1.0 (guest protocol 1, clang 16.0.6)"
+std::string version_number();
+
+}  // namespace caisson::cli

@@ -1,0 +1,260 @@
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json/array.hpp>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/exec_options.h"
+#include "cli/one_shot.h"
+#include "cli/option.h"
+#include "cli/report.h"
+#include "model/exec.h"
+#include "model/profile.h"
+
+namespace caisson::cli {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+
+struct Request {
+  ExecOptions options;
+  std::optional<std::string> backend;
+  std::optional<std::string> state;
+  std::vector<std::string> allow_missing;
+  bool json = false;
+  bool quiet = false;
+};
+
+// What came out of it, and where it went.
+struct Finished {
+  OneShotOutcome outcome;
+  Capture out;  // with --json
+  Capture err;
+  int out_error = 0;  // of writing to our own standard streams
+  int err_error = 0;
+};
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  char text[32];
+  const double seconds = std::chrono::duration<double>(time).count();
+  const auto [end, error] = std::to_chars(text, text + sizeof text, seconds);
+  return error == std::errc() ? std::string(text, end) : "?";
+}
+
+std::string layer_sentence(const model::LayerReport& layer) {
+  return str("isolation layer ", to_string(layer.layer), " is ", to_string(layer.state), ": ",
+             layer.detail, layer.mend.empty() ? "" : "; to mend it: ", layer.mend);
+}
+
+int exit_code_of(const OneShotOutcome& outcome) {
+  if (outcome.interrupted != 0) return kExitSignalBase + outcome.interrupted;
+  if (outcome.timed_out) return kExitTimeout;
+  if (outcome.exit.signal != 0) return kExitSignalBase + outcome.exit.signal;
+  return outcome.exit.exit_code;
+}
+
+// What the exit code alone does not tell.
+void explain(const OneShotOutcome& outcome, const ExecPlan& plan) {
+  if (outcome.interrupted != 0) {
+    return say(str("ended by signal ", outcome.interrupted, ", and the box with it"));
+  }
+  if (outcome.timed_out) {
+    return say(str("the command timed out after ",
+                   seconds_text(plan.timeout.value_or(std::chrono::milliseconds(0))),
+                   " s and was killed"));
+  }
+  if (outcome.exit.oom_kills == 0) return;
+  const std::string limit = str("the box ran out of memory: its limit is ", plan.spec.memory_mb,
+                                " MB; give it more with --memory");
+  if (outcome.exit.signal == SIGKILL) return say(str("the command was killed because ", limit));
+  say(str("a process of the command was killed because ", limit));
+}
+
+json::object to_json(const Finished& finished, const ExecPlan& plan, std::string_view backend) {
+  const OneShotOutcome& outcome = finished.outcome;
+  model::ExecResult result;
+  result.session_id = plan.spec.session_id;
+  result.backend_name = backend;
+  result.status = outcome.timed_out ? model::ExecStatus::timed_out : model::ExecStatus::completed;
+  if (!outcome.timed_out) result.exit_code = exit_code_of(outcome);
+  result.out = decode_utf8(finished.out.data);
+  result.err = decode_utf8(finished.err.data);
+  result.stdout_discarded = static_cast<std::int64_t>(finished.out.discarded);
+  result.stderr_discarded = static_cast<std::int64_t>(finished.err.discarded);
+  result.duration_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(outcome.duration).count();
+  if (outcome.interrupted != 0) result.signal = outcome.interrupted;
+  const backend::ProcessExit& exit = outcome.exit;
+  if (exit.signal != 0) result.signal = exit.signal;
+  result.oom = exit.oom_kills > 0;
+  if (result.oom) result.oom_limit_mb = plan.spec.memory_mb;
+  result.cpu_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(exit.user_time + exit.system_time)
+          .count();
+  result.peak_memory_bytes = static_cast<std::int64_t>(exit.peak_memory_bytes);
+  json::object object = model::to_json(result);
+  object["weaker_layers"] = model::to_json(model::IsolationReport{outcome.isolation.weaker()});
+  json::array overridden;
+  for (const std::string& field : plan.overridden) overridden.emplace_back(field);
+  object["overridden"] = std::move(overridden);
+  return object;
+}
+
+Task<void> run_and_stop(backend::Backend& backend, OneShot request, Finished& finished) {
+  std::exception_ptr failure;
+  try {
+    finished.outcome = co_await run_one_shot(backend, std::move(request));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  co_await backend.stop();
+  if (failure) std::rethrow_exception(failure);
+}
+
+OneShot one_shot(const Request& request, const ExecPlan& plan, std::vector<std::string> command,
+                 Finished& finished) {
+  OneShot shot{.spec = plan.spec,
+               .argv = std::move(command),
+               .env = environment_of(plan.spec),
+               .timeout = plan.timeout};
+  if (request.options.interactive) shot.input = STDIN_FILENO;
+  if (request.json) {
+    const auto into = [](Capture& capture) {
+      return [&capture](std::string_view bytes) {
+        capture.add(bytes);
+        return true;
+      };
+    };
+    shot.out = into(finished.out);
+    shot.err = into(finished.err);
+    return shot;
+  }
+  shot.out = FdSink{STDOUT_FILENO, finished.out_error};
+  shot.err = FdSink{STDERR_FILENO, finished.err_error};
+  if (!request.quiet) {
+    shot.on_ready = [](const model::IsolationReport& report) {
+      for (const model::LayerReport& layer : report.weaker()) note(layer_sentence(layer));
+    };
+  }
+  return shot;
+}
+
+int run_exec(const Request& request, const Invocation& invocation) {
+  if (!invocation.has_command || invocation.command.empty()) {
+    throw Error(ErrorCode::validation_error,
+                "exec: there is no command; write it behind --, as in: caisson exec -- ls -l");
+  }
+  const Environment environment = process_environment();
+  const BackendKind& kind =
+      get_backend(invocation.backends, request.backend.value_or(invocation.backends.front().name));
+  BackendOptions options{.state_dir = state_directory(request.state, environment, ::geteuid() == 0),
+                         .allow_missing = allowed_missing(request.allow_missing, environment)};
+  const ExecPlan plan = plan_exec(request.options, std::filesystem::current_path(), environment);
+  if (!request.json && !request.quiet) {
+    for (const std::string& field : plan.overridden) {
+      note(str("the profile ", request.options.profile.value_or(""), " decides about ", field,
+               ", not the command line"));
+    }
+  }
+
+  asio::io_context io(1);
+  const std::unique_ptr<backend::Backend> backend =
+      kind.make(io.get_executor(), std::move(options));
+  Finished finished;
+  std::exception_ptr failure;
+  OneShot shot = one_shot(request, plan, invocation.command, finished);
+  const auto done = [&](const std::exception_ptr& error) {
+    failure = error;
+    // A copy that is stuck would keep the loop for ever.
+    if (!finished.outcome.output_complete) io.stop();
+  };
+  asio::co_spawn(io, run_and_stop(*backend, std::move(shot), finished), done);
+  io.run();
+  if (failure) std::rethrow_exception(failure);
+
+  const int code = exit_code_of(finished.outcome);
+  // Nobody reads our output, and somebody wants us to end: there is a thread that cannot be joined.
+  if (!finished.outcome.output_complete) std::_Exit(code);
+  if (request.json) {
+    print(to_json(finished, plan, kind.name));
+    return code;
+  }
+  if (finished.out_error != 0) throw SystemError("standard output", finished.out_error);
+  if (finished.err_error != 0) throw SystemError("standard error", finished.err_error);
+  explain(finished.outcome, plan);
+  return code;
+}
+
+std::string profile_names() {
+  std::vector<std::string> names;
+  for (const model::Profile& profile : model::builtin_profiles()) names.push_back(profile.name);
+  return join(names, "|");
+}
+
+constexpr const char* kFooter = R"(The exit code is the command's own, or
+  124      it ran into --timeout
+  125      caisson itself failed
+  126      the command cannot be executed
+  127      the command was not found in the box
+  128+N    signal N ended it; 137 with a sentence on standard error: out of memory
+
+Examples:
+  caisson exec -- python3 -c 'print(6 * 7)'
+  caisson exec --workspace . -- make test
+  caisson exec -i -- tar x < archive.tar
+  caisson exec --network on --workspace . -- pip install --target vendor requests
+)";
+
+}  // namespace
+
+void add_exec(CLI::App& program, Invocation& invocation) {
+  CLI::App& app = *program.add_subcommand("exec", "Run a command in a box of its own");
+  const auto request = std::make_shared<Request>();
+  ExecOptions& options = request->options;
+  app.add_flag("-i,--interactive", options.interactive,
+               "Pass standard input on; without, the command reads nothing");
+  add_list(app, "-e,--env", options.env, "NAME[=VALUE]",
+           "Set a variable; without a value, take yours (repeatable)");
+  add_text(app, "-w,--workdir", options.workdir, "DIR",
+           "Directory in the box to start in (default /workspace)");
+  add_text(app, "--workspace", options.workspace, "HOST[:ro|rw]",
+           "Show this host directory as /workspace");
+  add_list(app, "--mount", options.mounts, "HOST:BOX[:ro|rw]",
+           "Show a host path in the box, writable unless :ro (repeatable)");
+  add_text(app, "--network", options.network, "on|off",
+           "Own network behind NAT, or none (default)");
+  add_text(app, "--memory", options.memory, "MB", "Memory limit, e.g. 512 or 2G (default 512)");
+  add_text(app, "--cpus", options.cpus, "N", "CPU limit, fractions allowed (default 1)");
+  add_text(app, "--pids", options.pids, "N", "Most processes and threads at a time (default 128)");
+  add_text(app, "--timeout", options.timeout, "S",
+           "Kill the command after so many seconds, fractions allowed (default: never)");
+  add_text(app, "--image", options.image, "IMAGE",
+           "An imported root file system (default: the host's)");
+  app.add_flag("--writable", options.writable,
+               "Let the command change the root file system; the changes go with the box");
+  add_text(app, "--profile", options.profile, profile_names(),
+           "Named defaults and locks for all of these");
+  add_text(app, "--backend", request->backend, "NAME", "What makes the box (default native)");
+  add_allow_missing(app, request->allow_missing);
+  add_state(app, request->state);
+  app.add_flag("-q,--quiet", request->quiet, "No notes about weaker isolation");
+  add_json(app, request->json);
+  app.footer(kFooter);
+  app.callback([request, &invocation] {
+    invocation.work = [request, &invocation] { return run_exec(*request, invocation); };
+  });
+}
+
+}  // namespace caisson::cli

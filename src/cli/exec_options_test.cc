@@ -1,0 +1,216 @@
+#include "cli/exec_options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace caisson::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+Environment environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    if (found == values.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+ExecPlan plan(const ExecOptions& options) {
+  return plan_exec(options, "/home/me", environment({{"TOKEN", "secret"}, {"EMPTY", ""}}));
+}
+
+template <typename Work>
+std::string refusal(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::validation_error);
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(ParseMount, TakesAHostPathABoxPathAndAMode) {
+  EXPECT_EQ(parse_mount("/a:/b"), (MountText{"/a", "/b", ""}));
+  EXPECT_EQ(parse_mount("/a:/b:ro"), (MountText{"/a", "/b", "ro"}));
+  EXPECT_EQ(parse_mount("a/b:/b:rw"), (MountText{"a/b", "/b", "rw"}));
+}
+
+TEST(ParseMount, LeavesColonsToTheHostPath) {
+  EXPECT_EQ(parse_mount("/a:b:/c"), (MountText{"/a:b", "/c", ""}));
+  EXPECT_EQ(parse_mount("/a:/x:/c:ro"), (MountText{"/a:/x", "/c", "ro"}));
+  EXPECT_EQ(parse_mount("/a:ro:/c"), (MountText{"/a:ro", "/c", ""}));
+  EXPECT_EQ(parse_mount(R"(C:\work:/c:rw)"), (MountText{R"(C:\work)", "/c", "rw"}));
+}
+
+TEST(ParseMount, DoesNotTakeAMistypedModeForAPath) {
+  EXPECT_EQ(refusal([] { parse_mount("/a:/b:readonly"); }),
+            "--mount: \"/a:/b:readonly\" must be HOST:BOX, HOST:BOX:ro or HOST:BOX:rw; "
+            "\"readonly\" is neither a mode nor an absolute path in the box");
+}
+
+TEST(ParseMount, RefusesWhatIsNotAPair) {
+  for (const char* text : {"", "/a", ":/b", "/a:", "/a:ro", "/a:b", ":ro", ":"}) {
+    EXPECT_TRUE(refusal([&] { parse_mount(text); }).starts_with("--mount: ")) << text;
+  }
+}
+
+TEST(ParseWorkspace, TakesAHostPathAndAMode) {
+  EXPECT_EQ(parse_workspace("."), (MountText{".", "", ""}));
+  EXPECT_EQ(parse_workspace("/a:ro"), (MountText{"/a", "", "ro"}));
+  EXPECT_EQ(parse_workspace("/a:b:rw"), (MountText{"/a:b", "", "rw"}));
+}
+
+TEST(ParseWorkspace, WantsAModeBehindAPathWithAColon) {
+  EXPECT_EQ(refusal([] { parse_workspace("/a:readonly"); }),
+            "--workspace: \"/a:readonly\" must end in :ro or :rw when it contains a colon");
+  EXPECT_EQ(refusal([] { parse_workspace(""); }),
+            "--workspace: \"\" must be HOST, HOST:ro or HOST:rw");
+}
+
+TEST(ParseEnv, TakesTheCallersValueForABareName) {
+  const Environment caller = environment({{"TOKEN", "a=b"}});
+  using Pair = std::pair<std::string, std::string>;
+  EXPECT_EQ(parse_env("A=1", caller), Pair("A", "1"));
+  EXPECT_EQ(parse_env("A=", caller), Pair("A", ""));
+  EXPECT_EQ(parse_env("A=b=c", caller), Pair("A", "b=c"));
+  EXPECT_EQ(parse_env("TOKEN", caller), Pair("TOKEN", "a=b"));
+  EXPECT_EQ(parse_env("UNSET", caller), std::nullopt);
+  EXPECT_EQ(refusal([&] { parse_env("=x", caller); }), "--env: \"=x\" must be NAME=VALUE or NAME");
+}
+
+TEST(ParseMegabytes, KnowsUnits) {
+  EXPECT_EQ(parse_megabytes("512"), 512);
+  EXPECT_EQ(parse_megabytes("512m"), 512);
+  EXPECT_EQ(parse_megabytes("2G"), 2048);
+  EXPECT_GT(parse_megabytes("9223372036854775807G"), 0);
+}
+
+TEST(ParseMegabytes, RefusesEverythingElse) {
+  for (const char* text : {"", "G", "1.5", "1.5G", "512MB", "0x10", " 512", "abc"}) {
+    EXPECT_TRUE(refusal([&] { parse_megabytes(text); }).starts_with("--memory: ")) << text;
+  }
+}
+
+TEST(PlanExec, LeavesEverythingElseToTheDefaultProfile) {
+  const ExecPlan made = plan({});
+  EXPECT_EQ(made.spec, (model::BoxSpec{.session_id = "exec"}));
+  EXPECT_EQ(made.timeout, std::nullopt);
+  EXPECT_TRUE(made.overridden.empty());
+}
+
+TEST(PlanExec, ResolvesHostPathsAgainstTheWorkingDirectory) {
+  ExecOptions options;
+  options.workspace = "project/../src:ro";
+  options.mounts = {"data:/data", "/abs:/abs:ro"};
+  const model::BoxSpec spec = plan(options).spec;
+  EXPECT_EQ(spec.host_path, "/home/me/src");
+  EXPECT_EQ(spec.host_path_mode, model::MountMode::ro);
+  ASSERT_EQ(spec.extra_mounts.size(), 2u);
+  EXPECT_EQ(spec.extra_mounts[0],
+            (model::MountSpec{"/home/me/data", "/data", model::MountMode::rw}));
+  EXPECT_EQ(spec.extra_mounts[1], (model::MountSpec{"/abs", "/abs", model::MountMode::ro}));
+}
+
+TEST(PlanExec, TurnsOptionsIntoLimits) {
+  ExecOptions options;
+  options.memory = "64";
+  options.cpus = "0.5";
+  options.pids = "7";
+  options.network = "on";
+  options.writable = true;
+  options.image = "alpine:3";
+  options.workdir = "/tmp/../var";
+  const model::BoxSpec spec = plan(options).spec;
+  EXPECT_EQ(spec.memory_mb, 64);
+  EXPECT_EQ(spec.cpus, 0.5);
+  EXPECT_EQ(spec.pids_limit, 7);
+  EXPECT_EQ(spec.network, model::NetworkMode::on);
+  EXPECT_FALSE(spec.read_only_rootfs);
+  EXPECT_EQ(spec.image, "alpine:3");
+  EXPECT_EQ(spec.workdir, "/var");
+}
+
+TEST(PlanExec, NamesTheOptionOfAFaultTheValidationFinds) {
+  const auto fault = [](auto change) {
+    ExecOptions options;
+    change(options);
+    return refusal([&] { plan(options); });
+  };
+  EXPECT_EQ(fault([](ExecOptions& o) { o.memory = "8"; }),
+            "--memory: memory_mb must be at least 32");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.cpus = "0"; }), "--cpus: cpus must be greater than 0");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.cpus = "nan"; }), "--cpus: \"nan\" is not a number");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.cpus = "1,5"; }), "--cpus: \"1,5\" is not a number");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.pids = "0"; }), "--pids: pids_limit must be at least 1");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.pids = "many"; }),
+            "--pids: \"many\" is not a whole number");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.timeout = "0"; }),
+            "--timeout: timeout_sec must be greater than 0");
+  EXPECT_EQ(fault([](ExecOptions& o) { o.timeout = "-1e300"; }),
+            "--timeout: timeout_sec must be greater than 0");
+  EXPECT_TRUE(fault([](ExecOptions& o) { o.network = "host"; }).starts_with("--network: "));
+  EXPECT_EQ(fault([](ExecOptions& o) { o.workdir = "tmp"; }),
+            "--workdir: workdir must be an absolute path inside the sandbox");
+  EXPECT_TRUE(fault([](ExecOptions& o) {
+                o.profile = "x";
+              }).starts_with("unknown box profile 'x', available profiles: default, "));
+}
+
+TEST(PlanExec, KeepsTheFractionOfATimeout) {
+  ExecOptions options;
+  options.timeout = "0.25";
+  EXPECT_EQ(plan(options).timeout, milliseconds(250));
+  options.timeout = "600.5";
+  EXPECT_EQ(plan(options).timeout, milliseconds(600'500));
+  options.timeout = "1e30";
+  EXPECT_EQ(plan(options).timeout, std::chrono::seconds(model::kMaxTimeoutSec));
+}
+
+TEST(PlanExec, LetsAProfileLimitTheTime) {
+  ExecOptions options;
+  options.profile = "offline_readonly";
+  EXPECT_EQ(plan(options).timeout, milliseconds(30'000));
+  options.timeout = "59.5";
+  EXPECT_EQ(plan(options).timeout, milliseconds(59'500));
+  options.timeout = "500";
+  const ExecPlan made = plan(options);
+  EXPECT_EQ(made.timeout, milliseconds(60'000));
+  EXPECT_EQ(made.overridden, std::vector<std::string>{"timeout_sec"});
+}
+
+TEST(PlanExec, TellsWhatALockedProfileDecided) {
+  ExecOptions options;
+  options.profile = "offline_readonly";
+  options.network = "on";
+  options.writable = true;
+  const ExecPlan made = plan(options);
+  EXPECT_EQ(made.spec.network, model::NetworkMode::off);
+  EXPECT_TRUE(made.spec.read_only_rootfs);
+  std::vector<std::string> overridden = made.overridden;
+  std::sort(overridden.begin(), overridden.end());
+  EXPECT_EQ(overridden, (std::vector<std::string>{"network", "read_only_rootfs"}));
+}
+
+TEST(EnvironmentOf, PutsTheCallersNamesOverTheUsualOnes) {
+  ExecOptions options;
+  options.env = {"HOME=/first", "HOME=/home/box", "TOKEN", "UNSET", "EMPTY"};
+  const std::vector<std::string> env = environment_of(plan(options).spec);
+  const auto count = [&](std::string_view text) {
+    return std::count_if(env.begin(), env.end(),
+                         [&](const std::string& entry) { return entry.starts_with(text); });
+  };
+  EXPECT_EQ(count("HOME="), 1);
+  EXPECT_EQ(count("HOME=/home/box"), 1);
+  EXPECT_EQ(count("TOKEN=secret"), 1);
+  EXPECT_EQ(count("EMPTY="), 1);
+  EXPECT_EQ(count("UNSET"), 0);
+  EXPECT_EQ(count("PATH=/"), 1);
+}
+
+}  // namespace
+}  // namespace caisson::cli
