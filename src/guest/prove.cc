@@ -65,6 +65,17 @@ int open_error(const char* path, int flags) {
   return 0;
 }
 
+// The same for reading: a mask opens, and has nothing to say.
+int read_error(const char* path) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  char byte = 0;
+  const ssize_t length = ::read(fd, &byte, 1);
+  const int error = length < 0 ? errno : ENODATA;
+  ::close(fd);
+  return length > 0 ? 0 : error;
+}
+
 void observe_identity(Observation& seen) {
   ::syscall(SYS_getresuid, &seen.uids[0], &seen.uids[1], &seen.uids[2]);
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
@@ -91,7 +102,7 @@ void observe_denials(Observation& seen) {
   seen.root_write_error =
       seen.read_only_root ? open_error("/.caisson-proof", O_WRONLY | O_CREAT | O_EXCL) : EROFS;
   seen.sysctl_write_error = open_error("/proc/sys/kernel/core_pattern", O_WRONLY);
-  seen.kcore_error = open_error("/proc/kcore", O_RDONLY);
+  seen.kcore_error = read_error("/proc/kcore");
   seen.guest_memory_error = open_error("/proc/1/mem", O_RDWR);
   seen.guest_environment_error = open_error("/proc/1/environ", O_RDONLY);
   seen.parent = ::getppid();
@@ -130,26 +141,26 @@ std::int64_t outside_id(const char* map, std::uint32_t inside) {
   }
 }
 
-// Lines are "7:cpu,cpuacct:/path"; "0::/path" is the unified hierarchy, named "" in `controllers`.
+// Lines are "7:cpu,cpuacct:/path". A controller that none of them names is of the unified
+// hierarchy, whose line is "0::/path".
 bool in_namespace_root(std::string_view cgroups, std::string_view controller) {
+  bool in_unified_root = false;
   while (!cgroups.empty()) {
     const std::string_view line = cgroups.substr(0, cgroups.find('\n'));
     cgroups.remove_prefix(std::min(cgroups.size(), line.size() + 1));
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
+    const bool in_root = line.substr(second + 1) == "/";
     std::string_view names = line.substr(first + 1, second - first - 1);
-    const bool unified = line.substr(0, first) == "0";
-    for (;;) {
+    if (names.empty()) in_unified_root = in_root;
+    while (!names.empty()) {
       const std::string_view name = names.substr(0, names.find(','));
-      if (name == controller || (unified && controller.empty())) {
-        return line.substr(second + 1) == "/";
-      }
-      if (name.size() == names.size()) break;
-      names.remove_prefix(name.size() + 1);
+      if (name == controller) return in_root;
+      names.remove_prefix(std::min(names.size(), name.size() + 1));
     }
   }
-  return false;
+  return in_unified_root;
 }
 
 bool only_loopback(std::string_view devices) {

@@ -116,6 +116,7 @@ struct Scene {
 
   Scene() {
     Netlink route(NETLINK_ROUTE);
+    route.watch_links();
     create_veth(route, {"up0", {2, 0, 0, 0, 0, 1}}, {"w0", {2, 0, 0, 0, 0, 2}}, world.get(), 1400);
     in_netns(world, [] {
       Netlink inside(NETLINK_ROUTE);
@@ -134,6 +135,7 @@ struct Scene {
     wait_until_active(route, up0, std::chrono::milliseconds(kBound));
     in_netns(world, [] {
       Netlink inside(NETLINK_ROUTE);
+      inside.watch_links();
       wait_until_active(inside, get_link(inside, "w0"), std::chrono::milliseconds(kBound));
       return 0;
     });
