@@ -85,17 +85,21 @@ class Workshop {
     const auto resources = std::make_shared<NativeResources>(executor_, slot, make_cgroup(),
                                                              std::make_shared<Graveyard>());
     watch.lap("cgroup: directories, limits read back");
-    auto [ours, theirs] = seqpacket_pair();
-    std::vector<int> fds{theirs.get()};
-    wire::LaunchBox launch = plan(*root, *slot, *resources, fds);
-    const backend::GuestBox::Identity identity{launch.guest.payload_uid, launch.guest.payload_gid};
-    const auto channel = std::make_shared<backend::GuestChannel>(executor_, std::move(ours));
+    std::vector<int> fds;
+    BoxPlan box_plan = plan(*root, *slot, *resources, fds);
+    const backend::GuestBox::Identity identity{box_plan.finish.guest.payload_uid,
+                                               box_plan.finish.guest.payload_gid};
     watch.lap("plan: mounts and lockdown as data");
-    resources->adopt(co_await root->launcher->launch(std::move(launch), fds));
-    theirs.reset();
-    watch.lap("launch: namespaces");
+    LauncherClient::Newborn newborn =
+        co_await root->launcher->launch(std::move(box_plan.launch), /*keep_spare=*/true);
+    resources->adopt(std::move(newborn.process));
+    watch.lap("launch: a process with its namespaces, ready since the last box");
+    const Parcel rest = pack(std::move(box_plan.finish), std::move(fds));
+    send_packet(newborn.control.get(), rest.data, rest.fds);
+    const auto channel =
+        std::make_shared<backend::GuestChannel>(executor_, std::move(newborn.control));
     co_await wait_until_ready(*channel);
-    watch.lap("ready: cgroups entered, mounts, lo, lockdown, proofs");
+    watch.lap("ready: cgroups entered, scratch, lockdown, proofs");
 
     model::IsolationReport layers;
     backend::GuestBox box("trace", channel, identity, std::move(layers), resources);
@@ -121,8 +125,8 @@ class Workshop {
     return cgroup;
   }
 
-  wire::LaunchBox plan(const Template& root, const Slot& slot, const NativeResources& resources,
-                       std::vector<int>& fds) const {
+  BoxPlan plan(const Template& root, const Slot& slot, const NativeResources& resources,
+               std::vector<int>& fds) const {
     const auto travel = [&](int fd) {
       fds.push_back(fd);
       return static_cast<wire::FdIndex>(fds.size() - 1);

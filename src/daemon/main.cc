@@ -31,6 +31,7 @@ std::vector<cli::BackendKind> backends() {
     backend::native::Options options;
     options.state_dir = std::move(given.state_dir);
     options.allow_missing = std::move(given.allow_missing);
+    options.keep_spares = false;  // a command makes one box
     return std::make_unique<backend::native::Native>(std::move(executor), std::move(options));
   };
   return {{"native", native}};

@@ -45,18 +45,46 @@ void report_failure(int control, const std::string& step, int error_number) {
   }
 }
 
-// The box's side of a launch: applies the plan and becomes the guest. Never returns to the
-// launcher's code, whatever happens.
-[[noreturn]] void become_box(const wire::LaunchBox& request, std::vector<UniqueFd> fds) noexcept {
-  UniqueFd control = std::move(fds[0]);
+// A request that was too large for a packet is in a memory file.
+wire::LaunchRequest unpack(Packet& packet) {
+  wire::LaunchRequest request = wire::decode_launch_request(packet.data);
+  const auto* indirect = std::get_if<wire::IndirectLaunch>(&request);
+  if (indirect == nullptr) return request;
+  if (packet.fds.empty() || indirect->size > kMaxRequestBytes) {
+    throw Error(ErrorCode::protocol_error, "malformed indirect request");
+  }
+  const UniqueFd file = std::move(packet.fds[0]);
+  packet.fds.erase(packet.fds.begin());
+  return wire::decode_launch_request(read_all(file.get(), "request", kMaxRequestBytes));
+}
+
+struct GuestPart {
+  wire::GuestSettings settings;
+  PayloadRules rules;
+};
+
+// Applies the plans. What they were made of is gone when this returns: an idle box costs little.
+GuestPart build_box(const wire::LaunchBox& beginning, int control) {
+  apply(beginning.plan, {}, control);
+  std::optional<Packet> packet = receive_packet(control);
+  if (!packet) ::_exit(0);  // nobody needed this box
+  wire::LaunchRequest request = unpack(*packet);
+  auto* rest = std::get_if<wire::FinishBox>(&request);
+  if (rest == nullptr) throw Error(ErrorCode::protocol_error, "a box is made by FinishBox");
+  apply(rest->plan, packet->fds, control);
+  GuestPart part{.settings = std::move(rest->guest), .rules = {}};
+  for (const wire::FdIndex index : part.settings.cgroups) {
+    part.rules.cgroups.push_back(packet->fds.at(index).release());
+  }
+  return part;
+}
+
+// The box's side of a launch: becomes the guest. Never returns to the launcher's code, whatever
+// happens.
+[[noreturn]] void become_box(const wire::LaunchBox& beginning, UniqueFd control) noexcept {
   try {
-    apply(request.plan, fds, control.get());
-    PayloadRules rules;
-    for (const wire::FdIndex index : request.guest.cgroups) {
-      rules.cgroups.push_back(fds.at(index).release());
-    }
-    fds.clear();
-    serve(std::move(control), request.guest, std::move(rules));
+    GuestPart part = build_box(beginning, control.get());
+    serve(std::move(control), part.settings, std::move(part.rules));
   } catch (const StepError& failure) {
     report_failure(control.get(), failure.step, failure.error_number);
   } catch (const std::exception& failure) {
@@ -93,10 +121,7 @@ class Launcher {
     try {
       std::optional<Packet> packet = receive_packet(control_.get());
       if (!packet) return false;
-      wire::LaunchRequest request = wire::decode_launch_request(packet->data);
-      if (const auto* indirect = std::get_if<wire::IndirectLaunch>(&request)) {
-        request = read_indirect(*indirect, *packet);
-      }
+      const wire::LaunchRequest request = unpack(*packet);
       std::visit([&](const auto& r) { handle(r, packet->fds); }, request);
     } catch (const StepError& failure) {
       reply(wire::LaunchFailed{failure.step, failure.error_number});
@@ -107,37 +132,13 @@ class Launcher {
     return true;
   }
 
-  static wire::LaunchRequest read_indirect(const wire::IndirectLaunch& indirect, Packet& packet) {
-    if (packet.fds.empty() || indirect.size > kMaxRequestBytes) {
-      throw Error(ErrorCode::protocol_error, "malformed indirect request");
-    }
-    const UniqueFd file = std::move(packet.fds[0]);
-    packet.fds.erase(packet.fds.begin());
-    return wire::decode_launch_request(read_all(file.get(), "request", kMaxRequestBytes));
-  }
-
   void handle(const wire::BuildTemplate& request, const std::vector<UniqueFd>& fds) {
     if (request.new_user_namespace) enter_own_user_namespace();
     check_step("new mount namespace", ::unshare(CLONE_NEWNS));
     check_step("make mounts private", ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr));
     apply(request.plan, fds, control_.get());
     ::malloc_trim(0);  // boxes are copies of this process
-    // An ordinary user cannot come back from another network namespace, so cannot make any ahead.
-    if (!request.new_user_namespace) {
-      network_ = UniqueFd(::openat(proc_.get(), "self/ns/net", O_RDONLY | O_CLOEXEC));
-    }
     reply(wire::Done{});
-  }
-
-  // A network namespace is the most expensive part of a box, so the next box's is made while the
-  // owner is busy with this one. Each is used once.
-  void make_spare_network() {
-    pollfd request{control_.get(), POLLIN, 0};
-    if (!network_ || spare_network_ || ::poll(&request, 1, 0) != 0) return;
-    if (::unshare(CLONE_NEWNET) < 0) return;
-    spare_network_ = UniqueFd(::openat(proc_.get(), "self/ns/net", O_RDONLY | O_CLOEXEC));
-    // A launcher that cannot come back is of no use; the owner starts another.
-    if (::setns(network_.get(), CLONE_NEWNET) < 0) ::_exit(1);
   }
 
   // An ordinary user may map one id: its own. In the new namespace it is root over the mounts it
@@ -195,12 +196,11 @@ class Launcher {
   }
 
   void handle(const wire::LaunchBox& request, std::vector<UniqueFd>& fds) {
-    if (fds.empty()) throw Error(ErrorCode::protocol_error, "launch without a control socket");
+    if (fds.size() != 1) throw Error(ErrorCode::protocol_error, "launch without a control socket");
     int pidfd = -1;
-    const UniqueFd network = request.new_network ? std::move(spare_network_) : UniqueFd();
     clone_args arguments{};
     arguments.flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD |
-                      (request.new_network && !network ? CLONE_NEWNET : 0u);
+                      (request.new_network ? CLONE_NEWNET : 0u);
     arguments.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
     arguments.exit_signal = SIGCHLD;
     const auto pid = static_cast<pid_t>(
@@ -208,17 +208,14 @@ class Launcher {
     if (pid == 0) {
       ::signal(SIGCHLD, SIG_DFL);
       control_.reset();
-      if (network && ::setns(network.get(), CLONE_NEWNET) < 0) ::_exit(1);
       proc_.reset();
       owner_.reset();
-      network_.reset();
       cgroups_.clear();
-      become_box(request, std::move(fds));
+      become_box(request, std::move(fds[0]));
     }
     const UniqueFd owned(pidfd);
     const int sent[] = {pidfd};
     reply(wire::Launched{pid}, sent);
-    make_spare_network();
   }
 
   void handle(const wire::AdoptCgroups& request, std::vector<UniqueFd>& fds) {
@@ -235,6 +232,9 @@ class Launcher {
 
   static void handle(const wire::IndirectLaunch&, const std::vector<UniqueFd>&) {
     throw Error(ErrorCode::protocol_error, "indirect request inside an indirect request");
+  }
+  static void handle(const wire::FinishBox&, const std::vector<UniqueFd>&) {
+    throw Error(ErrorCode::protocol_error, "a box is finished on its own socket");
   }
 
   // An owner that is gone does not need an answer; the next receive tells.
@@ -280,9 +280,7 @@ class Launcher {
 
   UniqueFd control_;
   UniqueFd proc_;
-  UniqueFd owner_;          // a pidfd
-  UniqueFd network_;        // the namespace this process lives in
-  UniqueFd spare_network_;  // for the next box
+  UniqueFd owner_;  // a pidfd
   std::vector<std::pair<UniqueFd, std::string>> cgroups_;
 };
 

@@ -49,12 +49,13 @@ template <class A> void fields(A&, DropPrivileges&) {}
 template <class A> void fields(A& a, InstallFilter& s) { a(s.program); }
 template <class A> void fields(A& a, GuestSettings& s) {
   a(s.cgroups, s.payload_uid, s.payload_gid, s.payload_outside_uid, s.proofs, s.host_namespaces, s.cgroup_controllers,
-    s.scratch_path, s.scratch_bytes, s.read_only_root, s.network_off);
+    s.masked_paths, s.read_only_paths, s.scratch_path, s.scratch_bytes, s.read_only_root, s.network_off);
 }
 template <class A> void fields(A& a, IdRange& s) { a(s.inside, s.outside, s.count); }
 template <class A> void fields(A& a, BuildTemplate& s) { a(s.plan, s.new_user_namespace); }
 template <class A> void fields(A& a, CreateUserNamespace& s) { a(s.uids, s.gids); }
-template <class A> void fields(A& a, LaunchBox& s) { a(s.new_network, s.plan, s.guest); }
+template <class A> void fields(A& a, LaunchBox& s) { a(s.new_network, s.plan); }
+template <class A> void fields(A& a, FinishBox& s) { a(s.plan, s.guest); }
 template <class A> void fields(A& a, AdoptCgroups& s) { a(s.names); }
 template <class A> void fields(A& a, IndirectLaunch& s) { a(s.size); }
 template <class A> void fields(A&, Done&) {}

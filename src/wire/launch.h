@@ -7,7 +7,8 @@
 
 #include "wire/plan.h"
 
-// The messages between the owner of boxes and its launcher, which answers each request, in order.
+// The messages between the owner of boxes and its launcher, which answers each request, in order,
+// and the one with which the owner finishes a box.
 namespace caisson::wire {
 
 // A larger request travels in a memory file.
@@ -35,13 +36,22 @@ struct CreateUserNamespace {
   bool operator==(const CreateUserNamespace&) const = default;
 };
 
-// Make a box. Descriptor 0 is the guest's end of the control socket. Answered by Launched with a
-// pidfd. The box does not depend on the launcher's life.
+// Make the process of a box, in namespaces of its own. It applies the plan, which may use no
+// descriptors, and waits for FinishBox. The descriptor that travels along is the box's end of its
+// control socket. Answered by Launched with a pidfd. The box does not depend on the launcher's
+// life.
 struct LaunchBox {
   bool new_network = true;
   Plan plan;
-  GuestSettings guest;
   bool operator==(const LaunchBox&) const = default;
+};
+
+// The first message on a box's control socket: the rest of what makes it a box. Its process applies
+// the plan and is the guest from then on.
+struct FinishBox {
+  Plan plan;
+  GuestSettings guest;
+  bool operator==(const FinishBox&) const = default;
 };
 
 // Directories of the owner's cgroups travel along, one for each hierarchy: when the owner is gone,
@@ -70,8 +80,8 @@ struct LaunchFailed {
   bool operator==(const LaunchFailed&) const = default;
 };
 
-using LaunchRequest =
-    std::variant<BuildTemplate, CreateUserNamespace, LaunchBox, AdoptCgroups, IndirectLaunch>;
+using LaunchRequest = std::variant<BuildTemplate, CreateUserNamespace, LaunchBox, AdoptCgroups,
+                                   IndirectLaunch, FinishBox>;
 using LaunchReply = std::variant<Done, Launched, LaunchFailed>;
 
 std::string encode(const LaunchRequest& request);

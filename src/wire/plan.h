@@ -210,6 +210,8 @@ struct GuestSettings {
   std::vector<std::uint8_t> proofs;             // Proof values to check, see wire/guest.h
   std::vector<std::uint64_t> host_namespaces;   // inodes: user mnt pid ipc uts cgroup net
   std::vector<std::string> cgroup_controllers;  // whose membership is proven
+  std::vector<std::string> masked_paths;        // nothing shows through these, and
+  std::vector<std::string> read_only_paths;     // these cannot be written: proc_masks
   std::string scratch_path;                     // where bounded_storage is proven
   std::uint64_t scratch_bytes = 0;
   bool read_only_root = true;

@@ -224,6 +224,7 @@ TEST(LauncherProcess, RefusesRequestsThatDoNotFitTheirDescriptors) {
     expect_refusal(launcher.ask(encode(request), fds));
   };
   ask(wire::LaunchBox{});
+  ask(wire::FinishBox{});
   ask(wire::AdoptCgroups{.names = {"a", "b"}}, one);
   ask(wire::AdoptCgroups{}, one);
   ask(wire::IndirectLaunch{.size = 10});
@@ -270,9 +271,7 @@ struct Guest {
   explicit Guest(const Launcher& launcher) {
     auto [ours, theirs] = seqpacket_pair();
     socket = std::move(ours);
-    const wire::LaunchRequest request = wire::LaunchBox{
-        .new_network = false,
-        .guest = {.payload_uid = 65534, .payload_gid = 65534, .read_only_root = false}};
+    const wire::LaunchRequest request = wire::LaunchBox{.new_network = false};
     const int fds[] = {theirs.get()};
     std::optional<Packet> answer = launcher.ask(encode(request), fds);
     if (!answer) throw Error(ErrorCode::internal_error, "no guest");
@@ -282,6 +281,9 @@ struct Guest {
       throw Error(ErrorCode::internal_error, "no guest");
     }
     process = ChildProcess(launched->pid, std::move(answer->fds[0]));
+    const wire::LaunchRequest rest = wire::FinishBox{
+        .guest = {.payload_uid = 65534, .payload_gid = 65534, .read_only_root = false}};
+    send_packet(socket.get(), encode(rest));
   }
 
   // The next message; nullopt when the guest ends instead.

@@ -15,6 +15,8 @@ void describe_steps(const caisson::wire::LaunchRequest& request) {
     describe_all(made->plan);
   } else if (const auto* box = std::get_if<caisson::wire::LaunchBox>(&request)) {
     describe_all(box->plan);
+  } else if (const auto* rest = std::get_if<caisson::wire::FinishBox>(&request)) {
+    describe_all(rest->plan);
   }
 }
 

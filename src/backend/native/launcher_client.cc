@@ -42,21 +42,25 @@ LauncherClient::LauncherClient(const asio::any_io_executor& executor, ChildProce
   socket_.assign(socket.release());
 }
 
+Parcel pack(const wire::LaunchRequest& request, std::vector<int> fds) {
+  Parcel parcel{.data = wire::encode(request), .memory = {}, .fds = std::move(fds)};
+  if (parcel.data.size() > wire::kMaxPlanBytes) {
+    parcel.memory = sealed_memory_file(
+        "caisson-plan", std::as_bytes(std::span(parcel.data.data(), parcel.data.size())));
+    parcel.fds.insert(parcel.fds.begin(), parcel.memory.get());
+    parcel.data = wire::encode(wire::LaunchRequest(wire::IndirectLaunch{parcel.data.size()}));
+  }
+  return parcel;
+}
+
 Task<std::shared_ptr<LauncherClient::Answer>> LauncherClient::call(wire::LaunchRequest request,
                                                                    std::vector<int> fds) {
   const std::shared_ptr<LauncherClient> self = shared_from_this();
-  std::string data = wire::encode(request);
-  UniqueFd memory;
-  if (data.size() > wire::kMaxPlanBytes) {
-    memory = sealed_memory_file("caisson-plan", std::as_bytes(std::span(data.data(), data.size())));
-    fds.insert(fds.begin(), memory.get());
-    data = wire::encode(wire::LaunchRequest(wire::IndirectLaunch{data.size()}));
-  }
-  const auto answer = std::make_shared<Answer>(executor_);
+  const Parcel parcel = pack(request, std::move(fds));
   for (;;) {
     if (!alive()) throw Error(ErrorCode::backend_unavailable, "the launcher has ended");
     try {
-      send_packet(socket_.native_handle(), data, fds);
+      send_packet(socket_.native_handle(), parcel.data, parcel.fds);
       break;
     } catch (const SystemError& error) {
       if (error.error_number() != EAGAIN) {
@@ -66,8 +70,19 @@ Task<std::shared_ptr<LauncherClient::Answer>> LauncherClient::call(wire::LaunchR
     }
     co_await socket_.async_wait(asio::posix::stream_descriptor::wait_write, asio::use_awaitable);
   }
+  co_return co_await wait_for(expect_answer());
+}
+
+std::shared_ptr<LauncherClient::Answer> LauncherClient::expect_answer() {
+  auto answer = std::make_shared<Answer>(executor_);
   waiting_.push_back(answer);
   if (waiting_.size() == 1) wait_for_answer();
+  return answer;
+}
+
+Task<std::shared_ptr<LauncherClient::Answer>> LauncherClient::wait_for(
+    std::shared_ptr<Answer> answer) {
+  const std::shared_ptr<LauncherClient> self = shared_from_this();
   if (!co_await answer->arrived.wait_until(Clock::now() + kAnswerDeadline)) close();
   if (!answer->reply) throw Error(ErrorCode::backend_unavailable, "the launcher has ended");
   if (const auto* failed = std::get_if<wire::LaunchFailed>(&*answer->reply)) {
@@ -109,6 +124,7 @@ void LauncherClient::close() {
 
 void LauncherClient::stop() {
   close();
+  spare_.reset();
   process_ = ChildProcess();
 }
 
@@ -131,14 +147,42 @@ Task<UniqueFd> LauncherClient::create_user_namespace(wire::CreateUserNamespace r
   co_return std::move(answer->fds[0]);
 }
 
-Task<ChildProcess> LauncherClient::launch(wire::LaunchBox request, std::vector<int> fds) {
-  wire::LaunchRequest message = std::move(request);
-  const std::shared_ptr<Answer> answer = co_await call(std::move(message), std::move(fds));
+Task<LauncherClient::Newborn> LauncherClient::launch(wire::LaunchBox request, bool keep_spare) {
+  const std::shared_ptr<LauncherClient> self = shared_from_this();
+  UniqueFd control;
+  std::shared_ptr<Answer> answer;
+  if (spare_ && spare_->request == request) {
+    Spare spare = *std::exchange(spare_, std::nullopt);
+    control = std::move(spare.control);
+    answer = co_await wait_for(std::move(spare.answer));
+  } else {
+    auto [ours, theirs] = seqpacket_pair();
+    control = std::move(ours);
+    wire::LaunchRequest message = request;
+    std::vector<int> fds{theirs.get()};
+    answer = co_await call(std::move(message), std::move(fds));
+  }
   const auto* launched = std::get_if<wire::Launched>(&*answer->reply);
   if (launched == nullptr || answer->fds.size() != 1) {
     throw Error(ErrorCode::protocol_error, "the launcher sent no process");
   }
-  co_return ChildProcess(launched->pid, std::move(answer->fds[0]));
+  Newborn newborn{.process = ChildProcess(launched->pid, std::move(answer->fds[0])),
+                  .control = std::move(control)};
+  if (keep_spare && !spare_) prepare(request);
+  co_return newborn;
+}
+
+// Nobody waits for a spare: when it cannot be asked for now, there is none.
+void LauncherClient::prepare(const wire::LaunchBox& request) {
+  if (!alive()) return;
+  auto [ours, theirs] = seqpacket_pair();
+  const Parcel parcel = pack(request, {theirs.get()});
+  try {
+    send_packet(socket_.native_handle(), parcel.data, parcel.fds);
+  } catch (const SystemError&) {
+    return;
+  }
+  spare_ = Spare{.request = request, .control = std::move(ours), .answer = expect_answer()};
 }
 
 }  // namespace caisson::backend::native

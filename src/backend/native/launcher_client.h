@@ -14,6 +14,15 @@
 
 namespace caisson::backend::native {
 
+// A request as it travels: inside a packet or, when it is too large, in a memory file that is the
+// first of its descriptors.
+struct Parcel {
+  std::string data;
+  UniqueFd memory;
+  std::vector<int> fds;
+};
+Parcel pack(const wire::LaunchRequest& request, std::vector<int> fds);
+
 // The owner's side of a launcher process. Requests may overlap; the launcher answers in order.
 class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
  public:
@@ -26,9 +35,17 @@ class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
   // Lives in the root that the plan builds, from now on.
   Task<void> build_template(wire::BuildTemplate request, std::vector<int> fds);
   Task<UniqueFd> create_user_namespace(wire::CreateUserNamespace request);
-  // `fds` are borrowed and must stay open until this returns. The kernel reaps
-  // the new process; its pidfd tells its end.
-  Task<ChildProcess> launch(wire::LaunchBox request, std::vector<int> fds);
+
+  // A process that waits to be finished into a box, and our end of its control socket. The kernel
+  // reaps it; its pidfd tells its end.
+  struct Newborn {
+    ChildProcess process;
+    UniqueFd control;
+  };
+  // The spare one, if it began in just this way; otherwise one made now. With `keep_spare` the next
+  // one is then made while the caller is busy with this one: half of a box's cost is its
+  // namespaces.
+  Task<Newborn> launch(wire::LaunchBox request, bool keep_spare);
   Task<void> adopt_cgroups(std::vector<std::string> names, std::vector<int> fds);
 
   bool alive() const { return socket_.is_open(); }
@@ -43,7 +60,17 @@ class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
     std::vector<UniqueFd> fds;
   };
 
+  // A process that was asked for before anybody needs it.
+  struct Spare {
+    wire::LaunchBox request;
+    UniqueFd control;
+    std::shared_ptr<Answer> answer;
+  };
+
   Task<std::shared_ptr<Answer>> call(wire::LaunchRequest request, std::vector<int> fds);
+  Task<std::shared_ptr<Answer>> wait_for(std::shared_ptr<Answer> answer);
+  std::shared_ptr<Answer> expect_answer();
+  void prepare(const wire::LaunchBox& request);
   void wait_for_answer();
   void on_readable();
   void close();
@@ -52,6 +79,7 @@ class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
   ChildProcess process_;
   boost::asio::posix::stream_descriptor socket_;
   std::deque<std::shared_ptr<Answer>> waiting_;
+  std::optional<Spare> spare_;
 };
 
 }  // namespace caisson::backend::native

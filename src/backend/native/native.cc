@@ -166,13 +166,13 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   }
 
   // A launcher that dies takes no box with it, and another is as good: its death is no reason to
-  // fail.
+  // fail. Neither is that of a process that waited to become this box.
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<Layer> accepted) {
     try {
       co_return co_await create_once(spec, accepted);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::backend_unavailable &&
-          error.code() != ErrorCode::system_error) {
+          error.code() != ErrorCode::system_error && error.code() != ErrorCode::box_lost) {
         throw;
       }
     }
@@ -194,8 +194,6 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     const Slots::Lease slot = co_await slots->take(launcher);
 
     Travellers travellers;
-    auto [ours, theirs] = seqpacket_pair();
-    travellers.keep(std::move(theirs));
     BoxRequest request;
     request.image = root->image;
     request.read_only_root = spec.read_only_rootfs;
@@ -222,14 +220,18 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     const auto resources =
         std::make_shared<NativeResources>(executor, slot, make_cgroup(spec, name), graveyard);
     describe_cgroup(*resources, request, travellers);
-    const auto channel = std::make_shared<GuestChannel>(executor, std::move(ours));
-    wire::LaunchBox launch = plan_box(host, request);
-    const GuestBox::Identity identity{launch.guest.payload_uid, launch.guest.payload_gid};
+    BoxPlan plan = plan_box(host, request);
+    const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
 
+    std::shared_ptr<GuestChannel> channel;
     std::exception_ptr failure;
     try {
-      resources->adopt(co_await launcher->launch(std::move(launch), travellers.fds()));
-      travellers.close();
+      LauncherClient::Newborn newborn =
+          co_await launcher->launch(std::move(plan.launch), options.keep_spares);
+      resources->adopt(std::move(newborn.process));
+      const Parcel rest = pack(std::move(plan.finish), travellers.fds());
+      send_packet(newborn.control.get(), rest.data, rest.fds);
+      channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
       co_await set_up(*channel);
     } catch (const SystemError& error) {
       failure = std::make_exception_ptr(with_subject(spec, error));
@@ -238,7 +240,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     }
     if (failure) {
       resources->kill();
-      channel->close();
+      if (channel) channel->close();
       co_await resources->release();
       std::rethrow_exception(failure);
     }

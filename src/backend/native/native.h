@@ -14,6 +14,8 @@ struct Options {
   std::filesystem::path state_dir;  // imported images live below it
   // Layers whose absence the operator accepted. A box without one of them starts, and says so.
   std::set<model::Layer> allow_missing;
+  // Keep a process ready for the next box. Of no use to who makes a single one.
+  bool keep_spares = true;
   // For tests of failure: these layers are treated as if the host could not provide them.
   std::set<model::Layer> withhold;
 };

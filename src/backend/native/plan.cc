@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/path.h"
 #include "base/str.h"
@@ -128,19 +129,22 @@ class BoxPlanner {
   BoxPlanner(const Host& host, const BoxRequest& request)
       : host_(host), request_(request), payload_(host.privileged ? request.ids.payload : 0) {}
 
-  Plan make() {
+  BoxPlan make() {
+    BoxPlan result;
+    const bool shared = shares_root(request_);
+    if (shared) {
+      add_beginning();
+      result.launch.plan = std::exchange(plan_, {});
+    }
     if (!request_.enter_cgroups.empty()) plan_.emplace_back(EnterCgroups{request_.enter_cgroups});
     if (request_.cgroup_namespace) plan_.emplace_back(NewCgroupNamespace{});
-    const bool shared = shares_root(request_);
     if (shared) {
       plan_.emplace_back(MakeScratch{request_.scratch_bytes, request_.scratch_inodes});
     } else {
       add_own_root();
     }
     add_scratch();
-    plan_.emplace_back(
-        MountTerminals{.target = "/dev/pts", .group = host_.privileged ? kFileOwnersBase + 5 : 0});
-    add_proc();
+    if (!shared) add_beginning();
     for (const BoxMount& mount : by_depth(request_.mounts)) add_mount(mount);
     if (!shared) {
       if (request_.read_only_root) plan_.emplace_back(MakeReadOnly{"/"});
@@ -148,15 +152,23 @@ class BoxPlanner {
     } else if (!host_.privileged) {
       plan_.emplace_back(Unmount{host_at(request_.image)});
     }
-    plan_.emplace_back(SetHostname{host_.hostname});
-    plan_.emplace_back(BringLoopbackUp{});
     if (request_.network) plan_.emplace_back(HandOverNetwork{});
     if (!request_.leave_cgroups.empty()) plan_.emplace_back(EnterCgroups{request_.leave_cgroups});
     add_lockdown();
-    return std::move(plan_);
+    result.finish.plan = std::move(plan_);
+    return result;
   }
 
  private:
+  // What depends on nothing that is particular to a box.
+  void add_beginning() {
+    plan_.emplace_back(
+        MountTerminals{.target = "/dev/pts", .group = host_.privileged ? kFileOwnersBase + 5 : 0});
+    add_proc();
+    plan_.emplace_back(SetHostname{host_.hostname});
+    plan_.emplace_back(BringLoopbackUp{});
+  }
+
   // A writable root belongs to the payload: what it may change it must own, having no capabilities.
   void add_own_root() {
     if (request_.image.is_host()) {
@@ -314,22 +326,26 @@ Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
   return plan;
 }
 
-LaunchBox plan_box(const Host& host, const BoxRequest& request) {
-  LaunchBox launch;
-  launch.new_network = true;
-  launch.plan = BoxPlanner(host, request).make();
-  launch.guest = {.cgroups = request.enter_cgroups,
-                  .payload_uid = kPayloadId,
-                  .payload_gid = kPayloadId,
-                  .payload_outside_uid = host.privileged ? request.ids.payload : 0,
-                  .proofs = proofs(request),
-                  .host_namespaces = host.namespaces,
-                  .cgroup_controllers = request.cgroup_controllers,
-                  .scratch_path = "/dev/shm",
-                  .scratch_bytes = request.scratch_bytes,
-                  .read_only_root = request.read_only_root,
-                  .network_off = !request.network};
-  return launch;
+BoxPlan plan_box(const Host& host, const BoxRequest& request) {
+  BoxPlan plan = BoxPlanner(host, request).make();
+  plan.finish.guest = {.cgroups = request.enter_cgroups,
+                       .payload_uid = kPayloadId,
+                       .payload_gid = kPayloadId,
+                       .payload_outside_uid = host.privileged ? request.ids.payload : 0,
+                       .proofs = proofs(request),
+                       .host_namespaces = host.namespaces,
+                       .cgroup_controllers = request.cgroup_controllers,
+                       .masked_paths = {},
+                       .read_only_paths = {},
+                       .scratch_path = "/dev/shm",
+                       .scratch_bytes = request.scratch_bytes,
+                       .read_only_root = request.read_only_root,
+                       .network_off = !request.network};
+  if (request.mask_proc) {
+    plan.finish.guest.masked_paths.assign(std::begin(kMasked), std::end(kMasked));
+    plan.finish.guest.read_only_paths.assign(std::begin(kProcReadOnly), std::end(kProcReadOnly));
+  }
+  return plan;
 }
 
 std::uint64_t scratch_bytes(std::int64_t memory_mb) {

@@ -58,7 +58,13 @@ struct BoxRequest {
   bool mask_proc = true;
 };
 
-wire::LaunchBox plan_box(const Host& host, const BoxRequest& request);
+// How a box comes about: the process, and what finishes it. Boxes that share the root of their
+// image all begin in the same way, so that a process can be kept ready for the next one.
+struct BoxPlan {
+  wire::LaunchBox launch;
+  wire::FinishBox finish;
+};
+BoxPlan plan_box(const Host& host, const BoxRequest& request);
 
 // Bytes and inodes of a box's scratch file system. Its pages count against the box's memory, so it
 // gets half of it.

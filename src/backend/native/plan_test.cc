@@ -84,6 +84,11 @@ std::string text(const wire::Plan& plan) {
   return lines;
 }
 
+// What the process begins with, what finishes it.
+std::string text(const BoxPlan& plan) {
+  return str(text(plan.launch.plan), "--\n", text(plan.finish.plan));
+}
+
 Host root_host() {
   return {.privileged = true,
           .root_entries = {{.path = "/usr", .link = ""},
@@ -147,6 +152,9 @@ constexpr const char* kProc =
 constexpr const char* kNames =
     "set hostname box\n"
     "bring lo up\n";
+
+// Of every box in a shared root.
+const std::string kBeginning = str(kTerminals, kProc, kNames, "--\n");
 constexpr const char* kLimits =
     "enter the cgroups fd 6 fd 7\n"
     "resource limit 7 = 4096\n"
@@ -297,47 +305,50 @@ TEST(PlanTemplate, AddsTheBoxUserToTheUsersOfAnImage) {
 }
 
 TEST(PlanBox, MakesTheDefaultBox) {
-  const wire::LaunchBox launch = plan_box(root_host(), request());
-  EXPECT_TRUE(launch.new_network);
-  EXPECT_EQ(text(launch.plan), str(kBegin, kScratch, kPlaces, kWorkspace, kTerminals, kProc, kNames,
-                                   kLimits, kLockdown));
+  const BoxPlan plan = plan_box(root_host(), request());
+  EXPECT_TRUE(plan.launch.new_network);
+  EXPECT_EQ(text(plan), str(kBeginning, kBegin, kScratch, kPlaces, kWorkspace, kLimits, kLockdown));
 }
 
 TEST(PlanBox, TellsTheGuestWhatToProve) {
   using wire::Proof;
-  wire::GuestSettings guest = plan_box(root_host(), request()).guest;
+  wire::GuestSettings guest = plan_box(root_host(), request()).finish.guest;
   std::sort(guest.proofs.begin(), guest.proofs.end());
   std::vector<std::uint8_t> every;
   for (std::uint8_t proof = 0; proof < wire::kProofCount; ++proof) every.push_back(proof);
-  const wire::GuestSettings expected{.cgroups = {4, 5},
-                                     .payload_uid = 1000,
-                                     .payload_gid = 1000,
-                                     .payload_outside_uid = box_ids(2, 3).payload,
-                                     .proofs = every,
-                                     .host_namespaces = {1, 2, 3, 4, 5, 6, 7},
-                                     .cgroup_controllers = {"memory", "pids"},
-                                     .scratch_path = "/dev/shm",
-                                     .scratch_bytes = 256u << 20,
-                                     .read_only_root = true,
-                                     .network_off = true};
+  const wire::GuestSettings expected{
+      .cgroups = {4, 5},
+      .payload_uid = 1000,
+      .payload_gid = 1000,
+      .payload_outside_uid = box_ids(2, 3).payload,
+      .proofs = every,
+      .host_namespaces = {1, 2, 3, 4, 5, 6, 7},
+      .cgroup_controllers = {"memory", "pids"},
+      .masked_paths = {"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list",
+                       "/proc/sysrq-trigger", "/proc/acpi", "/proc/scsi", "/proc/sched_debug"},
+      .read_only_paths = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"},
+      .scratch_path = "/dev/shm",
+      .scratch_bytes = 256u << 20,
+      .read_only_root = true,
+      .network_off = true};
   EXPECT_EQ(guest, expected);
-  EXPECT_EQ(plan_box(user_host(), request()).guest.payload_outside_uid, 0u);
+  EXPECT_EQ(plan_box(user_host(), request()).finish.guest.payload_outside_uid, 0u);
 }
 
 TEST(PlanBox, MountsAWorkspaceInPlaceOfScratch) {
   BoxRequest with_workspace = request();
   with_workspace.mounts = {{.target = "/workspace", .fd = 8, .host_path = "/srv/work"}};
-  EXPECT_EQ(text(plan_box(root_host(), with_workspace).plan),
-            str(kBegin, kScratch, kPlaces, kTerminals, kProc, "attach a mount at /workspace fd 8\n",
-                kNames, kLimits, kLockdown));
+  EXPECT_EQ(text(plan_box(root_host(), with_workspace)),
+            str(kBeginning, kBegin, kScratch, kPlaces, "attach a mount at /workspace fd 8\n",
+                kLimits, kLockdown));
 }
 
 TEST(PlanBox, KeepsScratchAroundAMountInTheWorkspace) {
   BoxRequest with_mount = request();
   with_mount.mounts = {{.target = "/workspace/data", .fd = 8}};
-  EXPECT_EQ(text(plan_box(root_host(), with_mount).plan),
-            str(kBegin, kScratch, kPlaces, kWorkspace, kTerminals, kProc,
-                "attach a mount at /workspace/data fd 8\n", kNames, kLimits, kLockdown));
+  EXPECT_EQ(text(plan_box(root_host(), with_mount)),
+            str(kBeginning, kBegin, kScratch, kPlaces, kWorkspace,
+                "attach a mount at /workspace/data fd 8\n", kLimits, kLockdown));
 }
 
 TEST(PlanBox, MountsOuterDirectoriesBeforeInnerOnes) {
@@ -346,7 +357,7 @@ TEST(PlanBox, MountsOuterDirectoriesBeforeInnerOnes) {
                    {.target = "/workspace/z", .fd = 9},
                    {.target = "/workspace", .fd = 10},
                    {.target = "/workspace/a", .fd = 11}};
-  EXPECT_NE(text(plan_box(root_host(), nested).plan)
+  EXPECT_NE(text(plan_box(root_host(), nested))
                 .find("attach a mount at /workspace fd 10\n"
                       "attach a mount at /workspace/z fd 9\n"
                       "attach a mount at /workspace/a fd 11\n"
@@ -357,11 +368,11 @@ TEST(PlanBox, MountsOuterDirectoriesBeforeInnerOnes) {
 TEST(PlanBox, ConfiguresANetworkBeforeItLocksDown) {
   BoxRequest online = request();
   online.network = true;
-  const wire::LaunchBox launch = plan_box(root_host(), online);
-  EXPECT_EQ(text(launch.plan), str(kBegin, kScratch, kPlaces, kWorkspace, kTerminals, kProc, kNames,
-                                   "configure the network\n", kLimits, kLockdown));
-  EXPECT_TRUE(launch.new_network);
-  EXPECT_FALSE(launch.guest.network_off);
+  const BoxPlan plan = plan_box(root_host(), online);
+  EXPECT_EQ(text(plan), str(kBeginning, kBegin, kScratch, kPlaces, kWorkspace,
+                            "configure the network\n", kLimits, kLockdown));
+  EXPECT_TRUE(plan.launch.new_network);
+  EXPECT_FALSE(plan.finish.guest.network_off);
 }
 
 TEST(PlanBox, GivesAWritableRootToThePayload) {
@@ -382,16 +393,16 @@ TEST(PlanBox, GivesAWritableRootToThePayload) {
           "make symlink /etc/mtab to /proc/self/mounts\n"
           "make file /etc/localtime 0644 of 4 bytes\n",
           kGeneratedFiles, kPlaces, kWorkspace);
-  EXPECT_EQ(text(plan_box(root_host(), writable).plan),
-            str(kBegin, begin, "writable layer over /usr lower 9 /usr of payload\n", end,
-                kTerminals, kProc, "change the root\n", kNames, kLimits, kLockdown));
-  EXPECT_FALSE(plan_box(root_host(), writable).guest.read_only_root);
+  EXPECT_EQ(text(plan_box(root_host(), writable)),
+            str("--\n", kBegin, begin, "writable layer over /usr lower 9 /usr of payload\n", end,
+                kTerminals, kProc, kNames, "change the root\n", kLimits, kLockdown));
+  EXPECT_FALSE(plan_box(root_host(), writable).finish.guest.read_only_root);
 
   writable.root_lower = wire::kNoFd;
-  EXPECT_EQ(text(plan_box(user_host(), writable).plan),
-            str(kBegin, for_user(begin),
+  EXPECT_EQ(text(plan_box(user_host(), writable)),
+            str("--\n", kBegin, for_user(begin),
                 "writable layer over /usr lower none /.host/usr of 0 userxattr\n", for_user(end),
-                "terminals at /dev/pts group 0\n", kProc, "change the root\n", kNames, kLimits,
+                "terminals at /dev/pts group 0\n", kProc, kNames, "change the root\n", kLimits,
                 kUserLockdown));
 }
 
@@ -399,25 +410,25 @@ TEST(PlanBox, MakesARootOfItsOwnForAMountElsewhere) {
   BoxRequest elsewhere = request();
   elsewhere.workspace_path = "/project";
   elsewhere.mounts = {{.target = "/project", .fd = 8}};
-  EXPECT_EQ(
-      text(plan_box(root_host(), elsewhere).plan),
-      str(kBegin, "new root of 268435456 bytes and 65536 inodes of root\n", directories_of("root"),
-          "make directory /root 0700 of root\n"
-          "make symlink /var/tmp to /tmp\n"
-          "make symlink /var/run to /run\n"
-          "bind /dev of the template at /dev (rw)\n"
-          "bind /usr of the template at /usr (ro,nosuid,nodev)\n"
-          "make symlink /bin to usr/bin\n"
-          "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
-          "bind /etc of the template at /etc (ro,nosuid,nodev)\n",
-          kPlaces, kWorkspace, kTerminals, kProc, "attach a mount at /project fd 8\n",
-          "make / read-only\n", "change the root\n", kNames, kLimits, kLockdown));
+  EXPECT_EQ(text(plan_box(root_host(), elsewhere)),
+            str("--\n", kBegin, "new root of 268435456 bytes and 65536 inodes of root\n",
+                directories_of("root"),
+                "make directory /root 0700 of root\n"
+                "make symlink /var/tmp to /tmp\n"
+                "make symlink /var/run to /run\n"
+                "bind /dev of the template at /dev (rw)\n"
+                "bind /usr of the template at /usr (ro,nosuid,nodev)\n"
+                "make symlink /bin to usr/bin\n"
+                "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
+                "bind /etc of the template at /etc (ro,nosuid,nodev)\n",
+                kPlaces, kWorkspace, kTerminals, kProc, kNames, "attach a mount at /project fd 8\n",
+                "make / read-only\n", "change the root\n", kLimits, kLockdown));
 }
 
 TEST(PlanBox, GivesScratchToAWorkspaceElsewhereThatNothingIsMountedAt) {
   BoxRequest elsewhere = request();
   elsewhere.workspace_path = "/project";
-  EXPECT_NE(text(plan_box(root_host(), elsewhere).plan)
+  EXPECT_NE(text(plan_box(root_host(), elsewhere))
                 .find(str(kWorkspace,
                           "scratch at /project (rw,nosuid,nodev) workspace-alias 0755 "
                           "of payload\n")),
@@ -427,14 +438,14 @@ TEST(PlanBox, GivesScratchToAWorkspaceElsewhereThatNothingIsMountedAt) {
 TEST(PlanBox, SharesTheRootOfAnImage) {
   BoxRequest image = request();
   image.image = kImage;
-  EXPECT_EQ(text(plan_box(root_host(), image).plan), text(plan_box(root_host(), request()).plan));
+  EXPECT_EQ(text(plan_box(root_host(), image)), text(plan_box(root_host(), request())));
 }
 
 TEST(PlanBox, LeavesTheHostBehindInAnImageOfAnOrdinaryUser) {
   BoxRequest image = request();
   image.image = kImage;
   image.mounts = {{.target = "/workspace", .host_path = "/home/u/work", .device = 1, .inode = 2}};
-  EXPECT_NE(text(plan_box(user_host(), image).plan)
+  EXPECT_NE(text(plan_box(user_host(), image))
                 .find("bind /run/.host/home/u/work at /workspace (rw,nosuid,nodev) inode 1:2\n"
                       "unmount /run/.host\n"),
             std::string::npos);
@@ -452,18 +463,18 @@ TEST(PlanBox, LaysAWritableLayerOverAnImage) {
       "bind /etc/hosts of the template at /etc/hosts (ro,nosuid,nodev,noexec)\n"
       "bind /etc/resolv.conf of the template at /etc/resolv.conf (ro,nosuid,nodev,noexec)\n";
   EXPECT_EQ(
-      text(plan_box(root_host(), image).plan),
-      str(kBegin, kScratch,
+      text(plan_box(root_host(), image)),
+      str("--\n", kBegin, kScratch,
           "writable layer over / lower 9 /var/lib/caisson/images/py/rootfs of payload\n", files,
-          kPlaces, kWorkspace, kTerminals, kProc, "change the root\n", kNames, kLimits, kLockdown));
+          kPlaces, kWorkspace, kTerminals, kProc, kNames, "change the root\n", kLimits, kLockdown));
 
   image.root_lower = wire::kNoFd;
-  EXPECT_EQ(text(plan_box(user_host(), image).plan),
-            str(kBegin, kScratch,
+  EXPECT_EQ(text(plan_box(user_host(), image)),
+            str("--\n", kBegin, kScratch,
                 "writable layer over / lower none /run/.host/var/lib/caisson/images/py/rootfs of 0 "
                 "userxattr\n",
                 files, for_user(str(kPlaces, kWorkspace)), "terminals at /dev/pts group 0\n", kProc,
-                "change the root\n", kNames, kLimits, kUserLockdown));
+                kNames, "change the root\n", kLimits, kUserLockdown));
 }
 
 TEST(PlanBox, KeepsAnImageReadOnlyForAMountElsewhere) {
@@ -471,7 +482,7 @@ TEST(PlanBox, KeepsAnImageReadOnlyForAMountElsewhere) {
   image.image = kImage;
   image.mounts = {{.target = "/project", .fd = 8}};
   image.root_lower = 9;
-  const std::string plan = text(plan_box(root_host(), image).plan);
+  const std::string plan = text(plan_box(root_host(), image));
   EXPECT_NE(plan.find("writable layer over / lower 9 /var/lib/caisson/images/py/rootfs of root\n"),
             std::string::npos)
       << plan;
@@ -488,12 +499,13 @@ TEST(PlanBox, BindsMountsOfAnOrdinaryUserByPathAndInode) {
                     .read_only = true,
                     .device = 3,
                     .inode = 4}};
-  EXPECT_EQ(text(plan_box(user_host(), mounts).plan),
-            str(kBegin, kScratch, for_user(kPlaces), "terminals at /dev/pts group 0\n", kProc,
+  EXPECT_EQ(text(plan_box(user_host(), mounts)),
+            str("terminals at /dev/pts group 0\n", kProc, kNames, "--\n", kBegin, kScratch,
+                for_user(kPlaces),
                 "bind /.host/home/u/work at /workspace (rw,nosuid,nodev) inode 1:2\n"
                 "bind /.host/home/u/data at /workspace/data (ro,nosuid,nodev) inode 3:4\n"
                 "unmount /.host\n",
-                kNames, kLimits, kUserLockdown));
+                kLimits, kUserLockdown));
 }
 
 TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
@@ -504,9 +516,9 @@ TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
   bare.cgroup_namespace = false;
   bare.mask_proc = false;
   bare.filter.clear();
-  const wire::LaunchBox launch = plan_box(root_host(), bare);
-  EXPECT_EQ(text(launch.plan),
-            str(kScratch, kPlaces, kWorkspace, kTerminals, "proc at /proc\n", kNames,
+  const BoxPlan plan = plan_box(root_host(), bare);
+  EXPECT_EQ(text(plan),
+            str(kTerminals, "proc at /proc\n", kNames, "--\n", kScratch, kPlaces, kWorkspace,
                 "resource limit 7 = 4096\n"
                 "resource limit 8 = 65536\n"
                 "resource limit 4 = 0\n"
@@ -514,15 +526,28 @@ TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
                 "drop privileges\n"));
   for (const wire::Proof absent : {wire::Proof::cgroup_namespace, wire::Proof::seccomp,
                                    wire::Proof::proc_masks, wire::Proof::cgroup_membership}) {
-    EXPECT_EQ(std::count(launch.guest.proofs.begin(), launch.guest.proofs.end(),
+    EXPECT_EQ(std::count(plan.finish.guest.proofs.begin(), plan.finish.guest.proofs.end(),
                          static_cast<std::uint8_t>(absent)),
               0);
   }
-  EXPECT_EQ(launch.guest.proofs.size(), wire::kProofCount - 4u);
+  EXPECT_EQ(plan.finish.guest.proofs.size(), wire::kProofCount - 4u);
+}
+
+TEST(PlanBox, BeginsAllBoxesInASharedRootAlike) {
+  BoxRequest other = request();
+  other.ids = box_ids(7, 8);
+  other.network = true;
+  other.scratch_bytes = 1u << 20;
+  other.mounts = {{.target = "/workspace", .fd = 8}};
+  EXPECT_EQ(plan_box(root_host(), other).launch, plan_box(root_host(), request()).launch);
+  // Steps of the beginning have no descriptors to refer to.
+  for (const Step& step : plan_box(root_host(), other).launch.plan) {
+    EXPECT_EQ(std::visit(Rest{}, step).find(" fd "), std::string::npos) << describe(step);
+  }
 }
 
 TEST(PlanBox, GivesTheSamePlanForTheSameRequest) {
-  EXPECT_EQ(plan_box(root_host(), request()), plan_box(root_host(), request()));
+  EXPECT_EQ(text(plan_box(root_host(), request())), text(plan_box(root_host(), request())));
 }
 
 TEST(PlanBox, LimitsWhatTheNumbersMean) {
@@ -583,7 +608,7 @@ TEST(PlanBox, KeepsItsPromisesForEveryKindOfBox) {
       if ((choice & 4) != 0) box.mounts.push_back({.target = "/data", .host_path = "/srv/data"});
       if ((choice & 8) != 0) box.network = true;
       if (privileged && !box.mounts.empty()) box.mounts[0].fd = 8;
-      const wire::Plan plan = plan_box(privileged ? root_host() : user_host(), box).plan;
+      const wire::Plan plan = plan_box(privileged ? root_host() : user_host(), box).finish.plan;
       SCOPED_TRACE(text(plan));
       ASSERT_GE(plan.size(), 3u);
       EXPECT_TRUE(std::holds_alternative<wire::InstallFilter>(plan[plan.size() - 1]));

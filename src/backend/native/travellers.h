@@ -20,12 +20,6 @@ class Travellers {
   }
   const std::vector<int>& fds() const { return fds_; }
 
-  // They have arrived. A kept end of the guest's socket would hide the guest's death from us.
-  void close() {
-    fds_.clear();
-    kept_.clear();
-  }
-
  private:
   std::vector<int> fds_;
   std::vector<UniqueFd> kept_;
