@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -26,6 +27,8 @@ constexpr std::size_t kFileBytes = 4096;
 // What the probe saw. It runs on shared memory and only fills this in; the guest judges afterwards.
 struct Observation {
   const char* scratch_path = nullptr;
+  const std::vector<std::string>* masked = nullptr;
+  const std::vector<std::string>* read_only = nullptr;
   bool read_only_root = true;
 
   std::uint64_t namespaces[7] = {};
@@ -41,7 +44,8 @@ struct Observation {
   int unknown_call_error = 0;
   int root_write_error = 0;
   int sysctl_write_error = 0;
-  int kcore_error = 0;
+  const char* unmasked = nullptr;  // the first path that is not masked,
+  const char* writable = nullptr;  // or not read-only
   int guest_memory_error = 0;
   int guest_environment_error = 0;
   pid_t parent = -1;
@@ -65,15 +69,27 @@ int open_error(const char* path, int flags) {
   return 0;
 }
 
-// The same for reading: a mask opens, and has nothing to say.
-int read_error(const char* path) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno;
-  char byte = 0;
-  const ssize_t length = ::read(fd, &byte, 1);
-  const int error = length < 0 ? errno : ENODATA;
-  ::close(fd);
-  return length > 0 ? 0 : error;
+// What is masked is not there at all, is the null device, or is a directory nobody may enter.
+bool is_masked(const char* path) {
+  struct stat info {};
+  if (::stat(path, &info) < 0) return true;
+  if (S_ISCHR(info.st_mode)) return info.st_rdev == makedev(1, 3);
+  return S_ISDIR(info.st_mode) && (info.st_mode & 0777) == 0;
+}
+
+bool is_read_only(const char* path) {
+  struct statvfs info {};
+  return ::statvfs(path, &info) < 0 || (info.f_flag & ST_RDONLY) != 0;
+}
+
+void observe_proc(Observation& seen) {
+  seen.sysctl_write_error = open_error("/proc/sys/kernel/core_pattern", O_WRONLY);
+  for (const std::string& path : *seen.masked) {
+    if (!is_masked(path.c_str())) seen.unmasked = path.c_str();
+  }
+  for (const std::string& path : *seen.read_only) {
+    if (!is_read_only(path.c_str())) seen.writable = path.c_str();
+  }
 }
 
 void observe_identity(Observation& seen) {
@@ -101,8 +117,6 @@ void observe_denials(Observation& seen) {
   seen.unknown_call_error = ::syscall(1000) < 0 ? errno : 0;
   seen.root_write_error =
       seen.read_only_root ? open_error("/.caisson-proof", O_WRONLY | O_CREAT | O_EXCL) : EROFS;
-  seen.sysctl_write_error = open_error("/proc/sys/kernel/core_pattern", O_WRONLY);
-  seen.kcore_error = read_error("/proc/kcore");
   seen.guest_memory_error = open_error("/proc/1/mem", O_RDWR);
   seen.guest_environment_error = open_error("/proc/1/environ", O_RDONLY);
   seen.parent = ::getppid();
@@ -123,6 +137,7 @@ void observe(void* argument) {
   seen.scratch_error = ::statvfs(seen.scratch_path, &seen.scratch) < 0 ? errno : 0;
   observe_identity(seen);
   observe_denials(seen);
+  observe_proc(seen);
 }
 
 // Where an id of this user namespace really is, as seen from the parent namespace; -1: nowhere.
@@ -261,7 +276,8 @@ class Judge {
   }
   std::string proc() const {
     if (seen_.sysctl_write_error == 0) return "sysctls can be written";
-    if (seen_.kcore_error == 0) return "/proc/kcore can be read";
+    if (seen_.unmasked != nullptr) return str(seen_.unmasked, " is not masked");
+    if (seen_.writable != nullptr) return str(seen_.writable, " is not read-only");
     return {};
   }
   std::string storage() const {
@@ -296,6 +312,8 @@ std::vector<wire::ProofResult> prove(const wire::GuestSettings& settings,
                                      const PayloadRules& rules) {
   Observation seen;
   seen.scratch_path = settings.scratch_path.c_str();
+  seen.masked = &settings.masked_paths;
+  seen.read_only = &settings.read_only_paths;
   seen.read_only_root = settings.read_only_root;
   const StartOutcome outcome =
       run_as_payload(settings.payload_uid, settings.payload_gid, rules, observe, &seen);
