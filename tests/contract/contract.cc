@@ -1,6 +1,7 @@
 #include "contract.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
@@ -48,6 +49,9 @@ void BackendContract::SetUp() {
   fs::create_directory(temp_.path() / "backend");
   backend_ = GetParam().make(io_.get_executor(), temp_.path() / "backend");
   const backend::BackendStatus status = await(backend_->status());
+  if (!status.available && ::geteuid() == 0) {
+    FAIL() << GetParam().name << " is unavailable to root: " << status.reason;
+  }
   if (!status.available) GTEST_SKIP() << GetParam().name << " is unavailable: " << status.reason;
 }
 
