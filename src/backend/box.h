@@ -12,12 +12,13 @@
 
 namespace caisson::backend {
 
-// The three descriptors a process in a box gets. They travel to the box; the caller keeps the other
-// ends. Never a descriptor of a host terminal or file: pass pipes.
+// The descriptors a process in a box gets. They travel to the box; the caller keeps the other ends.
+// Never a descriptor of a host terminal or file: pass pipes and memory files.
 struct Stdio {
   UniqueFd in;
   UniqueFd out;
   UniqueFd err;
+  std::vector<UniqueFd> more = {};  // 3, 4, ...; at most five
 };
 
 // A program to start in a box.
@@ -56,6 +57,8 @@ class Process {
   virtual Task<ProcessExit> wait() = 0;
   // Sent in order with respect to start(); a process that is gone is not an error.
   virtual void signal(int signal_number, SignalTarget target) = 0;
+  // A process that was started ahead is put to use: oom_kills count from here.
+  virtual void put_to_use() = 0;
 };
 
 // What a box uses now.

@@ -72,6 +72,8 @@ class GuestProcess final : public Process {
     channel_->send_now(wire::Signal{id_, signal_number, target == SignalTarget::group});
   }
 
+  void put_to_use() override { state_->oom_kills_before = resources_->oom_kills(); }
+
  private:
   std::uint64_t id_;
   ProcessSpec spec_;  // for error messages; its environment is gone
@@ -115,6 +117,7 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   fds.push_back(std::move(stdio.in));
   fds.push_back(std::move(stdio.out));
   fds.push_back(std::move(stdio.err));
+  for (UniqueFd& fd : stdio.more) fds.push_back(std::move(fd));
   try {
     co_await channel->send(std::move(message), std::move(fds));
   } catch (...) {

@@ -11,6 +11,7 @@
 #include <boost/system/error_code.hpp>
 #include <csignal>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
@@ -57,14 +58,29 @@ class PipeEnd {
   stream_descriptor descriptor_;
 };
 
+// The group, and the process itself in case it has left the group it started in.
+void kill_command(Process& process) noexcept {
+  try {
+    process.signal(SIGKILL, SignalTarget::group);
+    process.signal(SIGKILL, SignalTarget::process);
+  } catch (const std::exception&) {
+    // The box went away in this moment, and the process with it: wait() says so.
+  }
+}
+
 // One output stream. Bytes leave the pipe only in take(), never into a pending operation: whatever
 // was not taken yet is in the pipe, where the last take() finds it.
 class Collector {
  public:
-  Collector(const asio::any_io_executor& executor, UniqueFd fd, std::size_t limit)
-      : pipe_(executor, std::move(fd)), limit_(limit) {}
+  Collector(const asio::any_io_executor& executor, UniqueFd fd, OutputStream name,
+            const RunOptions& options)
+      : pipe_(executor, std::move(fd)),
+        name_(name),
+        limit_(options.output_limit),
+        viewer_(options.viewer) {}
 
   PipeEnd& pipe() { return pipe_; }
+  bool paused() const { return viewer_ && viewer_->paused(); }
 
   // Takes up to `most` bytes that are there now. Closes the pipe at its end.
   void take(std::size_t most) {
@@ -98,10 +114,13 @@ class Collector {
     const std::size_t kept = std::min(room, bytes.size());
     captured_.data.append(bytes.substr(0, kept));
     captured_.discarded += bytes.size() - kept;
+    if (viewer_) viewer_->show(name_, bytes);
   }
 
   PipeEnd pipe_;
+  const OutputStream name_;
   const std::size_t limit_;
+  const std::shared_ptr<OutputViewer> viewer_;
   CapturedStream captured_;
   int error_ = 0;
 };
@@ -138,25 +157,27 @@ class Feeder {
 // is already due when run() ends finds closed pipes and no process, not freed memory.
 class Execution : public std::enable_shared_from_this<Execution> {
  public:
-  Execution(const asio::any_io_executor& executor, std::string input, std::size_t output_limit)
-      : Execution(executor, make_pipe(), make_pipe(), output_limit) {
-    if (input.empty()) {
-      stdio_.in = open_file("/dev/null", O_RDONLY);
-      return;
-    }
-    auto [read_end, write_end] = make_pipe();
-    stdio_.in = std::move(read_end);
-    in_.emplace(executor, std::move(write_end), std::move(input));
-    in_->give();  // most input fits into the pipe before anybody reads
+  Execution(const asio::any_io_executor& executor, StartedCommand command, RunOptions options)
+      : out_(executor, std::move(command.out), OutputStream::out, options),
+        err_(executor, std::move(command.err), OutputStream::err, options),
+        viewer_(std::move(options.viewer)),
+        cancellation_(std::move(options.cancellation)),
+        timer_(executor),
+        process_(std::move(command.process)) {
+    if (command.in) in_.emplace(executor, std::move(command.in), std::move(options.input));
   }
 
-  Stdio take_stdio() { return std::move(stdio_); }
-
-  void begin(std::unique_ptr<Process> process, std::optional<Deadline> deadline) {
-    process_ = std::move(process);
+  void begin(std::optional<Deadline> deadline) {
+    if (in_) in_->give();  // most input fits into the pipe before anybody reads
+    feed();
     collect(out_);
     collect(err_);
-    feed();
+    if (viewer_) {
+      viewer_->on_resume = [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->collect_again();
+      };
+    }
+    if (cancellation_) on_cancel_.emplace(cancellation_.get(), [this] { kill(); });
     if (!deadline) return;
     timer_.expires_at(*deadline);
     timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
@@ -167,6 +188,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   Task<ProcessExit> ended() { return process_->wait(); }
 
   void finish(RunResult& result) {
+    on_cancel_.reset();
     process_.reset();
     result.timed_out = timed_out_;
     result.out = out_.finish();
@@ -176,6 +198,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   // Nothing of this goes on afterwards. A command that has not ended is killed: nobody waits for
   // it.
   void abandon() noexcept {
+    on_cancel_.reset();
     kill();
     process_.reset();
     timer_.cancel();
@@ -185,22 +208,22 @@ class Execution : public std::enable_shared_from_this<Execution> {
   }
 
  private:
-  using Pipe = std::pair<UniqueFd, UniqueFd>;
-  Execution(const asio::any_io_executor& executor, Pipe out, Pipe err, std::size_t limit)
-      : out_(executor, std::move(out.first), limit),
-        err_(executor, std::move(err.first), limit),
-        timer_(executor) {
-    stdio_.out = std::move(out.second);
-    stdio_.err = std::move(err.second);
-  }
-
+  // Waits for more, once at a time for each stream, unless the viewer has enough.
   void collect(Collector& stream) {
-    if (!stream.pipe().open()) return;
-    auto take = [self = shared_from_this(), &stream] {
+    bool& waiting = &stream == &out_ ? out_waiting_ : err_waiting_;
+    if (waiting || !stream.pipe().open() || stream.paused()) return;
+    waiting = true;
+    auto take = [self = shared_from_this(), &stream, &waiting] {
+      waiting = false;
       stream.take(kReadsPerTurn * kReadSize);
       self->collect(stream);
     };
     stream.pipe().when_ready(stream_descriptor::wait_read, std::move(take));
+  }
+
+  void collect_again() {
+    collect(out_);
+    collect(err_);
   }
 
   void feed() {
@@ -218,23 +241,20 @@ class Execution : public std::enable_shared_from_this<Execution> {
     kill();
   }
 
-  // The group, and the process itself in case it has left the group it started in.
   void kill() noexcept {
-    if (!process_) return;
-    try {
-      process_->signal(SIGKILL, SignalTarget::group);
-      process_->signal(SIGKILL, SignalTarget::process);
-    } catch (const std::exception&) {
-      // The box went away in this moment, and the process with it: wait() says so.
-    }
+    if (process_) kill_command(*process_);
   }
 
   Collector out_;
   Collector err_;
   std::optional<Feeder> in_;
-  Stdio stdio_;
+  std::shared_ptr<OutputViewer> viewer_;
+  std::shared_ptr<Cancellation> cancellation_;
+  std::optional<Cancellation::Handler> on_cancel_;
   asio::steady_timer timer_;
   std::unique_ptr<Process> process_;
+  bool out_waiting_ = false;
+  bool err_waiting_ = false;
   bool timed_out_ = false;
 };
 
@@ -246,26 +266,60 @@ struct ExecutionOwner {
 
 }  // namespace
 
-Task<RunResult> run(Box& box, RunRequest request) {
+StartedCommand& StartedCommand::operator=(StartedCommand&& other) noexcept {
+  kill();
+  process = std::move(other.process);
+  in = std::move(other.in);
+  out = std::move(other.out);
+  err = std::move(other.err);
+  return *this;
+}
+
+void StartedCommand::kill() noexcept {
+  if (process) kill_command(*process);
+  process.reset();
+}
+
+Task<StartedCommand> start_command(Box& box, ProcessSpec process, Input input,
+                                   std::vector<UniqueFd> more) {
+  StartedCommand command;
+  Stdio stdio;
+  if (input == Input::pipe) {
+    std::tie(stdio.in, command.in) = make_pipe();
+  } else {
+    stdio.in = open_file("/dev/null", O_RDONLY);
+  }
+  std::tie(command.out, stdio.out) = make_pipe();
+  std::tie(command.err, stdio.err) = make_pipe();
+  stdio.more = std::move(more);
+  process.confirm_start = false;
+  command.process = co_await box.start(std::move(process), std::move(stdio));
+  co_return command;
+}
+
+Task<RunResult> run_to_end(StartedCommand command, RunOptions options) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const ExecutionOwner owner{
-      std::make_shared<Execution>(executor, std::move(request.input), request.output_limit)};
-  Execution& execution = *owner.execution;
   const Deadline started = Clock::now();
   std::optional<Deadline> deadline;
-  if (request.timeout && *request.timeout < kForEver) deadline = started + *request.timeout;
-
-  Stdio stdio = execution.take_stdio();
-  request.process.confirm_start = false;
-  std::unique_ptr<Process> process =
-      co_await box.start(std::move(request.process), std::move(stdio));
-  execution.begin(std::move(process), deadline);
+  if (options.timeout && *options.timeout < kForEver) deadline = started + *options.timeout;
+  const ExecutionOwner owner{
+      std::make_shared<Execution>(executor, std::move(command), std::move(options))};
+  Execution& execution = *owner.execution;
+  execution.begin(deadline);
 
   RunResult result;
   result.exit = co_await execution.ended();
   result.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
   execution.finish(result);
   co_return result;
+}
+
+Task<RunResult> run(Box& box, RunRequest request) {
+  ProcessSpec process = std::move(request.process);
+  const Input input = request.input.empty() ? Input::none : Input::pipe;
+  StartedCommand command = co_await start_command(box, std::move(process), input);
+  RunOptions options = std::move(request);
+  co_return co_await run_to_end(std::move(command), std::move(options));
 }
 
 std::vector<std::string> default_environment() {

@@ -46,6 +46,8 @@ class HostProcess final : public Process {
     co_return exit;
   }
 
+  void put_to_use() override {}
+
   void signal(int signal_number, SignalTarget target) override {
     sent_.emplace_back(signal_number, target);
     if (!child_.running()) return;
@@ -79,6 +81,9 @@ class HostBox final : public Box {
     command.argv.insert(command.argv.begin(), "/usr/bin/setsid");
     command.env = std::move(spec.env);
     command.fds = {{stdio.in.get(), 0}, {stdio.out.get(), 1}, {stdio.err.get(), 2}};
+    for (std::size_t i = 0; i < stdio.more.size(); ++i) {
+      command.fds.push_back({stdio.more[i].get(), static_cast<int>(3 + i)});
+    }
     co_return std::make_unique<HostProcess>(executor_, spawn(command), signals);
   }
   Task<BoxUsage> usage() override { co_return BoxUsage(); }

@@ -79,11 +79,20 @@ void replace_file(const std::filesystem::path& path, std::string_view content, u
   check_syscall(parent.native(), ::fsync(directory.get()));
 }
 
+UniqueFd memory_file(const std::string& name) {
+  return UniqueFd(
+      check_syscall(name, ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)));
+}
+
+void seal_memory_file(int fd, const std::string& name) {
+  check_syscall(name,
+                ::fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+}
+
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content) {
-  UniqueFd fd(check_syscall(name, ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING)));
+  UniqueFd fd = memory_file(name);
   write_all(fd.get(), {reinterpret_cast<const char*>(content.data()), content.size()}, name);
-  check_syscall(name, ::fcntl(fd.get(), F_ADD_SEALS,
-                              F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+  seal_memory_file(fd.get(), name);
   check_syscall(name, ::lseek(fd.get(), 0, SEEK_SET));
   return fd;
 }

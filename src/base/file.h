@@ -32,7 +32,11 @@ void write_all(int fd, std::string_view content, std::string_view subject);
 void replace_file(const std::filesystem::path& path, std::string_view content,
                   unsigned mode = 0644);
 
-// An anonymous file with this content, sealed against every change.
+// An anonymous file, empty and writable until it is sealed.
+UniqueFd memory_file(const std::string& name);
+// From now on nobody changes the content of the memory file, whoever holds it.
+void seal_memory_file(int fd, const std::string& name);
+// Both, with this content; read from its beginning.
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content);
 
 std::pair<UniqueFd, UniqueFd> make_pipe();  // read end, write end; both O_CLOEXEC

@@ -23,7 +23,8 @@ namespace {
 struct Child {
   const int* cgroups;
   std::size_t cgroup_count;
-  int stdio[3];
+  int fds[wire::kMaxStartFds];
+  int fd_count;
   std::uint32_t uid;
   std::uint32_t gid;
   const char* cwd;
@@ -46,16 +47,19 @@ struct Child {
 }
 
 void take_descriptors(Child& child) {
-  for (int& fd : child.stdio) {
-    if (fd < 3) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  const int count = child.fd_count;
+  for (int i = 0; i < count; ++i) {
+    int& fd = child.fds[i];
+    if (fd < count) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, count);
     if (fd < 0) fail(child, wire::StartStep::descriptors);
   }
-  for (int i = 0; i < 3; ++i) {
-    if (::dup2(child.stdio[i], i) < 0) fail(child, wire::StartStep::descriptors);
+  for (int i = 0; i < count; ++i) {
+    if (::dup2(child.fds[i], i) < 0) fail(child, wire::StartStep::descriptors);
   }
   // Closing at exec rather than now keeps the guest's own descriptors, which the child shares only
   // by copy.
-  if (::syscall(SYS_close_range, 3u, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0) {
+  const auto first_other = static_cast<unsigned>(count);
+  if (::syscall(SYS_close_range, first_other, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0) {
     fail(child, wire::StartStep::descriptors);
   }
 }
@@ -172,7 +176,7 @@ std::vector<std::string> candidates(const std::string& program,
 
 }  // namespace
 
-StartOutcome start_payload(const wire::Start& request, const int (&stdio)[3],
+StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd> fds,
                            const PayloadRules& rules) {
   if (request.argv.empty() || request.argv[0].empty() || !request.cwd.starts_with("/")) {
     return {.step_failed = true, .step = wire::StartStep::request, .error_number = EINVAL};
@@ -183,7 +187,8 @@ StartOutcome start_payload(const wire::Start& request, const int (&stdio)[3],
   const std::vector<char*> program_pointers = c_strings(programs);
   Child child{.cgroups = rules.cgroups.data(),
               .cgroup_count = rules.cgroups.size(),
-              .stdio = {stdio[0], stdio[1], stdio[2]},
+              .fds = {},
+              .fd_count = static_cast<int>(fds.size()),
               .uid = request.uid,
               .gid = request.gid,
               .cwd = request.cwd.c_str(),
@@ -192,6 +197,7 @@ StartOutcome start_payload(const wire::Start& request, const int (&stdio)[3],
               .programs = program_pointers.data(),
               .check = nullptr,
               .argument = nullptr};
+  for (std::size_t i = 0; i < fds.size(); ++i) child.fds[i] = fds[i].get();
   return start(child);
 }
 
@@ -199,7 +205,8 @@ StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadR
                             void (*check)(void*), void* argument) {
   Child child{.cgroups = rules.cgroups.data(),
               .cgroup_count = rules.cgroups.size(),
-              .stdio = {-1, -1, -1},
+              .fds = {},
+              .fd_count = 0,
               .uid = uid,
               .gid = gid,
               .cwd = "/",

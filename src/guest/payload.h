@@ -2,9 +2,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "wire/guest.h"
 
 namespace caisson::guest {
@@ -21,10 +23,10 @@ struct StartOutcome {
   int error_number = 0;
 };
 
-// Starts the program of `request` with the three descriptors as its standard ones: in the box's
-// cgroups, in a session and process group of its own, as the given user, without capabilities, in
-// its directory.
-StartOutcome start_payload(const wire::Start& request, const int (&stdio)[3],
+// Starts the program of `request` with these descriptors (3 to kMaxStartFds) as its own, from 0 on:
+// in the box's cgroups, in a session and process group of its own, as the given user, without
+// capabilities, in its directory.
+StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd> fds,
                            const PayloadRules& rules);
 
 // Runs `check(argument)` in a process that went the same way, and waits for it. The check shares

@@ -120,9 +120,10 @@ class Guest {
   }
 
   void handle(const wire::Start& request, const std::vector<UniqueFd>& fds) {
-    if (fds.size() != 3) throw Error(ErrorCode::protocol_error, "start without three descriptors");
-    const int stdio[3] = {fds[0].get(), fds[1].get(), fds[2].get()};
-    const StartOutcome outcome = start_payload(request, stdio, rules_);
+    if (fds.size() < 3 || fds.size() > wire::kMaxStartFds) {
+      throw Error(ErrorCode::protocol_error, "start with too few or too many descriptors");
+    }
+    const StartOutcome outcome = start_payload(request, fds, rules_);
     if (outcome.step_failed) {
       send(wire::StartFailed{request.id, outcome.step, outcome.error_number});
       return;

@@ -17,7 +17,11 @@ inline constexpr std::size_t kMaxIndirectBytes = 32u << 20;
 
 // ---- owner to guest ----
 
-// Start a program. Three descriptors travel along: its standard input, output and error.
+// A program gets at most so many descriptors.
+inline constexpr std::size_t kMaxStartFds = 8;
+
+// Start a program. Its descriptors travel along, from 0 on: standard input, output and error, and
+// whatever else it was promised.
 struct Start {
   std::uint64_t id = 0;  // chosen by the owner, names the process from now on
   std::vector<std::string> argv;

@@ -1,6 +1,9 @@
+#include <fcntl.h>
+
 #include <algorithm>
 #include <csignal>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "contract.h"
 
@@ -104,6 +107,88 @@ TEST_P(BackendContract, ExecGivesExactlyThreeDescriptors) {
   EXPECT_TRUE(lines[0].starts_with("0 "));
   EXPECT_TRUE(lines[1].starts_with("1 "));
   EXPECT_TRUE(lines[2].starts_with("2 "));
+}
+
+// A shell that waits for its script: how a command finds its program already started.
+TEST_P(BackendContract, ExecOfACommandThatWasStartedAhead) {
+  backend::ProcessSpec process = shell("read -r line <&3; exec 3<&-; . /dev/fd/4").process;
+  auto [wait_end, wake_end] = make_pipe();
+  UniqueFd script = memory_file("script");
+  std::vector<UniqueFd> more;
+  more.push_back(std::move(wait_end));
+  more.emplace_back(::fcntl(script.get(), F_DUPFD_CLOEXEC, 3));
+  backend::StartedCommand command = await(
+      backend::start_command(box(), std::move(process), backend::Input::none, std::move(more)));
+  EXPECT_TRUE(answers(box())) << "other commands run meanwhile";
+
+  const std::string text = "exec 4<&-; echo $line from the script";
+  ASSERT_EQ(::pwrite(script.get(), text.data(), text.size(), 0), ssize_t(text.size()));
+  ASSERT_EQ(::write(wake_end.get(), "hello\n", 6), 6);
+  command.process->put_to_use();
+  const RunResult result = await(backend::run_to_end(std::move(command), {}));
+  EXPECT_EQ(result.out.data, "hello from the script\n");
+  EXPECT_EQ(result.err.data, "");
+  EXPECT_EQ(result.exit.exit_code, 0);
+}
+
+TEST_P(BackendContract, ExecThatWasStartedAheadAndDroppedIsKilled) {
+  auto [wait_end, wake_end] = make_pipe();
+  std::vector<UniqueFd> more;
+  more.push_back(std::move(wait_end));
+  backend::StartedCommand command = await(backend::start_command(
+      box(), shell("read -r line <&3").process, backend::Input::none, std::move(more)));
+  EXPECT_TRUE(answers(box()));
+  const auto waiting = [this] { return await(box().usage()).processes; };
+  EXPECT_EQ(waiting(), 1u);
+  command = {};
+  while (waiting() != 0) EXPECT_TRUE(answers(box()));
+}
+
+TEST_P(BackendContract, ExecShowsItsOutputAsItComes) {
+  struct Viewer : backend::OutputViewer {
+    void show(backend::OutputStream stream, std::string_view bytes) override {
+      (stream == backend::OutputStream::out ? out : err) += bytes;
+    }
+    std::string out;
+    std::string err;
+  };
+  const auto viewer = std::make_shared<Viewer>();
+  RunRequest request = shell("echo one; echo two >&2; echo three");
+  request.viewer = viewer;
+  request.output_limit = 2;
+  const RunResult result = run(std::move(request));
+  EXPECT_EQ(viewer->out, "one\nthree\n");
+  EXPECT_EQ(viewer->err, "two\n");
+  EXPECT_EQ(result.out.data, "on");
+  EXPECT_EQ(result.out.discarded, 8u);
+}
+
+TEST_P(BackendContract, ExecIsHeldBackByAViewerThatPauses) {
+  struct Viewer : backend::OutputViewer {
+    void show(backend::OutputStream, std::string_view bytes) override {
+      seen += bytes.size();
+      pause();
+    }
+    std::size_t seen = 0;
+  };
+  const auto viewer = std::make_shared<Viewer>();
+  RunRequest request = payload({"cat"});
+  request.input.assign(8u << 20, 'x');
+  request.viewer = viewer;
+  auto running = begin(backend::run(box(), std::move(request)));
+  const auto see_more = [&] {
+    const std::size_t before = viewer->seen;
+    while (viewer->seen == before && !running.state->done) EXPECT_TRUE(answers(box()));
+    return viewer->seen;
+  };
+  EXPECT_LT(see_more(), 2u << 20);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(answers(box()));
+  EXPECT_LT(viewer->seen, 2u << 20) << "nothing was read meanwhile";
+  while (!running.state->done) {
+    viewer->resume();
+    see_more();
+  }
+  EXPECT_EQ(viewer->seen, 8u << 20);
 }
 
 TEST_P(BackendContract, ExecRunsInItsWorkingDirectoryAndMakesIt) {

@@ -350,7 +350,7 @@ TEST_F(GuestProcess, EndsOnMessagesThatDoNotFitTheirDescriptors) {
   const std::pair<wire::OwnerMessage, std::vector<int>> cases[] = {
       {wire::Start{.id = 1, .argv = {"/absent"}}, {}},
       {wire::Start{.id = 1, .argv = {"/absent"}}, {n, n}},
-      {wire::Start{.id = 1, .argv = {"/absent"}}, {n, n, n, n}},
+      {wire::Start{.id = 1, .argv = {"/absent"}}, {n, n, n, n, n, n, n, n, n}},
       {wire::Indirect{.size = start.size()}, {}},
       {wire::Indirect{.size = start.size()}, {m}},
       {wire::Indirect{.size = start.size() - 1}, {m, n, n, n}},

@@ -63,6 +63,12 @@ class FakeProcess final : public Process {
     }
   }
 
+  void put_to_use() override {
+    if (const auto machine = machine_.lock()) {
+      process_->oom_kills_before = machine->usage().oom_kills;
+    }
+  }
+
  private:
   static Task<ProcessExit> wait_for(SimulatedPtr process) {
     co_await process->ended.wait();
@@ -94,7 +100,11 @@ class FakeBox final : public Box {
     if (machine_->alive()) throw_next(state_->start_failures);
     Streams streams{open_descriptor(state_->executor, std::move(stdio.in)),
                     open_descriptor(state_->executor, std::move(stdio.out)),
-                    open_descriptor(state_->executor, std::move(stdio.err))};
+                    open_descriptor(state_->executor, std::move(stdio.err)),
+                    {}};
+    for (UniqueFd& fd : stdio.more) {
+      streams.more.push_back(open_descriptor(state_->executor, std::move(fd)));
+    }
     co_return std::make_unique<FakeProcess>(machine_,
                                             machine_->start(std::move(spec), std::move(streams)));
   }

@@ -24,6 +24,7 @@ struct Streams {
   std::shared_ptr<Stream> in;
   std::shared_ptr<Stream> out;
   std::shared_ptr<Stream> err;
+  std::vector<std::shared_ptr<Stream>> more = {};  // 3, 4, ...
 };
 
 // A process that exists only here: a coroutine of the loop, with the attributes of a real one.

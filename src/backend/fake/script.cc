@@ -60,7 +60,7 @@ class Parser {
   }
 
   bool parse_redirection() {
-    const bool numbered = rest_.size() > 1 && rest_[0] >= '0' && rest_[0] <= '2' &&
+    const bool numbered = rest_.size() > 1 && rest_[0] >= '0' && rest_[0] <= '9' &&
                           (rest_[1] == '<' || rest_[1] == '>');
     Redirection redirection;
     if (numbered) redirection.fd = rest_[0] - '0';
@@ -68,6 +68,9 @@ class Parser {
     if (after.empty() || (after[0] != '<' && after[0] != '>')) return false;
     rest_ = after;
     if (accept(">&")) {
+      redirection.kind = Redirection::Kind::duplicate;
+    } else if (accept("<&")) {
+      if (!numbered) redirection.fd = 0;
       redirection.kind = Redirection::Kind::duplicate;
     } else if (accept(">>")) {
       redirection.kind = Redirection::Kind::append;

@@ -100,15 +100,20 @@ class Shell {
   }
 
   void redirect(Streams& streams, const Redirection& redirection) {
-    std::shared_ptr<Stream>* all[] = {&streams.in, &streams.out, &streams.err};
-    std::shared_ptr<Stream>& stream = *all[redirection.fd];
+    std::vector<std::shared_ptr<Stream>*> all = {&streams.in, &streams.out, &streams.err};
+    for (std::shared_ptr<Stream>& more : streams.more) all.push_back(&more);
+    const auto known = static_cast<int>(all.size());
+    if (redirection.fd >= known) throw Error(ErrorCode::validation_error, "bad descriptor");
+    std::shared_ptr<Stream>& stream = *all[static_cast<std::size_t>(redirection.fd)];
     const std::string target = expand(redirection.target);
     const std::string path = absolute(*call_.process, target);
     Files& files = call_.machine->files();
     if (redirection.kind == Redirection::Kind::duplicate) {
       const auto fd = parse_integer(target);
-      if (!fd || *fd < 0 || *fd > 2) throw Error(ErrorCode::validation_error, "bad descriptor");
-      stream = *all[*fd];
+      if (target != "-" && (!fd || *fd < 0 || *fd >= known)) {
+        throw Error(ErrorCode::validation_error, "bad descriptor");
+      }
+      stream = target == "-" ? nullptr : *all[static_cast<std::size_t>(*fd)];
     } else if (target == "/dev/null") {
       stream = open_null();
     } else if (redirection.kind == Redirection::Kind::read) {
@@ -163,10 +168,50 @@ class Shell {
       argv.erase(argv.begin());
       co_await run_child(std::move(argv), streams, false);
       exit_ = status_;
+    } else if (name == "exec") {
+      call_.process->streams = streams;
+    } else if (name == "read") {
+      const std::string line = co_await read_line(streams.in);
+      set_variable(str(argv.back(), "=", line));
+    } else if (name == ".") {
+      co_await source(argument);
+    } else if (name == "[") {
+      const std::string path = argv.size() == 4 ? absolute(*call_.process, argv[2]) : "";
+      status_ = call_.machine->files().kind(path) == FileKind::directory ? 0 : 1;
     } else if (name != ":" && name != "true") {
       co_return false;
     }
     co_return true;
+  }
+
+  static Task<std::string> read_line(std::shared_ptr<Stream> stream) {
+    std::string line;
+    while (stream && line.find('\n') == std::string::npos) {
+      const std::string piece = co_await stream->read();
+      if (piece.empty()) break;
+      line += piece;
+    }
+    co_return line.substr(0, line.find('\n'));
+  }
+
+  // A script in a file, or in a descriptor beyond the standard ones.
+  Task<void> source(std::string path) {
+    std::string script;
+    constexpr std::string_view kDescriptors = "/dev/fd/";
+    if (path.starts_with(kDescriptors)) {
+      const auto fd = parse_integer(path.substr(kDescriptors.size())).value_or(0);
+      const auto& more = call_.process->streams.more;
+      const auto index = static_cast<std::size_t>(fd - 3);
+      const std::shared_ptr<Stream> stream = fd >= 3 && index < more.size() ? more[index] : nullptr;
+      while (stream) {
+        const std::string piece = co_await stream->read();
+        if (piece.empty()) break;
+        script += piece;
+      }
+    } else {
+      script = call_.machine->files().read(absolute(*call_.process, path));
+    }
+    status_ = co_await run(std::move(script));
   }
 
   Task<void> change_directory(std::string directory) {
