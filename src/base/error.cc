@@ -10,8 +10,18 @@ std::string_view to_string(ErrorCode code) {
   switch (code) {
     case ErrorCode::validation_error:
       return "validation_error";
+    case ErrorCode::unauthorized:
+      return "unauthorized";
+    case ErrorCode::forbidden:
+      return "forbidden";
     case ErrorCode::not_found:
       return "not_found";
+    case ErrorCode::method_not_allowed:
+      return "method_not_allowed";
+    case ErrorCode::payload_too_large:
+      return "payload_too_large";
+    case ErrorCode::unsupported_media_type:
+      return "unsupported_media_type";
     case ErrorCode::session_not_found:
       return "session_not_found";
     case ErrorCode::session_conflict:
@@ -34,12 +44,18 @@ std::string_view to_string(ErrorCode code) {
       return "box_lost";
     case ErrorCode::backend_unavailable:
       return "backend_unavailable";
+    case ErrorCode::runtime_unavailable:
+      return "runtime_unavailable";
     case ErrorCode::capacity_reached:
       return "capacity_reached";
+    case ErrorCode::busy:
+      return "busy";
     case ErrorCode::storage_full:
       return "storage_full";
     case ErrorCode::timeout:
       return "timeout";
+    case ErrorCode::cancelled:
+      return "cancelled";
     case ErrorCode::protocol_error:
       return "protocol_error";
     case ErrorCode::system_error:

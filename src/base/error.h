@@ -10,7 +10,12 @@ namespace caisson {
 // so they live here, below every module, although some of them speak of sessions.
 enum class ErrorCode {
   validation_error,           // the request itself is wrong
+  unauthorized,               // no token, or a wrong one
+  forbidden,                  // a caller that is refused whatever it asks
   not_found,                  // a thing with no code of its own
+  method_not_allowed,         //
+  payload_too_large,          //
+  unsupported_media_type,     //
   session_not_found,          //
   session_conflict,           // the session exists with other settings
   managed_process_not_found,  //
@@ -22,9 +27,12 @@ enum class ErrorCode {
   command_not_started,        // the box is fine, the program could not be executed
   box_lost,                   // the box ended while it was in use
   backend_unavailable,        //
+  runtime_unavailable,        // the daemon is about to end
   capacity_reached,           //
+  busy,                       // refused for now; the same request may succeed later
   storage_full,               //
   timeout,                    //
+  cancelled,                  // the caller wished so
   protocol_error,             // the other side of a socket broke the protocol
   system_error,               // a system call failed; the message names its subject
   internal_error,             // a fault of ours

@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "net/http.h"
+
+namespace caisson::net {
+
+// Who may speak to the daemon. A web page that a user happens to visit can reach a port of the same
+// machine, directly or through a name that is rebound to it; Host, Origin and Sec-Fetch-Site are
+// what it cannot forge.
+struct GuardConfig {
+  std::uint16_t port = 0;               // the one that requests must name
+  bool check_host = true;               // off where no browser can come from: a unix socket
+  std::vector<std::string> host_names;  // allowed besides loopback: "name" or "name:port"
+  std::vector<std::string> origins;     // allowed besides our own: "https://box.example"
+  std::string token;                    // empty: there is none
+  bool token_required = false;          // a token that is sent must be right all the same
+};
+
+struct Refusal {
+  int status = 403;
+  ErrorCode code = ErrorCode::forbidden;
+  std::string message;
+};
+
+// Whether a request may go on to its route. Pure.
+std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
+                             bool route_needs_token);
+
+// "LocalHost.:80" and "localhost" are the same: lower case, no final dot, no user, addresses in
+// their shortest spelling, port 80 when there is none. nullopt when it is no authority.
+struct Authority {
+  std::string host;
+  std::uint16_t port = 80;
+  bool operator==(const Authority&) const = default;
+};
+std::optional<Authority> normalise_authority(std::string_view text);
+
+// Takes the same time wherever the two differ.
+bool equal_in_constant_time(std::string_view presented, std::string_view secret);
+
+}  // namespace caisson::net

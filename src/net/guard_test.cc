@@ -1,0 +1,191 @@
+#include "net/guard.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace caisson::net {
+namespace {
+
+constexpr std::string_view kToken = "0123456789abcdef0123456789abcdef";
+
+GuardConfig loopback() {
+  return {.port = 5410,
+          .host_names = {"box.example", "proxy.example:443", "[fe80::1]"},
+          .origins = {"https://box.example"}};
+}
+
+GuardConfig with_token() {
+  GuardConfig config = loopback();
+  config.token = kToken;
+  config.token_required = true;
+  return config;
+}
+
+Request request_with(std::vector<Header> headers, std::string method = "GET") {
+  Request request;
+  request.method = std::move(method);
+  request.headers = std::move(headers);
+  if (request.find("host") == nullptr) request.headers.push_back({"Host", "localhost:5410"});
+  return request;
+}
+
+int status(const Request& request, const GuardConfig& config, bool needs_token = true) {
+  const auto refusal = judge(request, config, needs_token);
+  return refusal ? refusal->status : 200;
+}
+
+int status_of_host(const std::string& host) {
+  return status(request_with({{"Host", host}}), loopback());
+}
+
+TEST(Guard, LetsTheAllowedHostsPassInEverySpelling) {
+  for (const char* host :
+       {"localhost:5410", "127.0.0.1:5410", "[::1]:5410", "LOCALHOST:5410", "localhost.:5410",
+        "[0:0:0:0:0:0:0:1]:5410", "box.example:5410", "Box.Example.:5410", "user@localhost:5410",
+        "proxy.example:443", "[FE80::1]:5410", "localhost:05410"}) {
+    EXPECT_EQ(status_of_host(host), 200) << host;
+  }
+}
+
+TEST(Guard, RefusesEveryOtherHost) {
+  for (const char* host : {"evil.example",
+                           "evil.example:5410",
+                           "localhost.evil.example:5410",
+                           "localhost",
+                           "localhost:",
+                           "127.0.0.1",
+                           "localhost:5411",
+                           "localhost:80",
+                           "localhost@evil.example:5410",
+                           "127.1:5410",
+                           "2130706433:5410",
+                           "0.0.0.0:5410",
+                           "[::]:5410",
+                           "[::ffff:127.0.0.1]:5410",
+                           "::1:5410",
+                           "",
+                           ":5410",
+                           "localhost..:5410",
+                           "localhost:5410:5410",
+                           "localhost:+5410",
+                           "localhost:70946",
+                           "localhost\t:5410",
+                           "local host:5410",
+                           "[::1:5410",
+                           "[::1]x:5410",
+                           "proxy.example:5410",
+                           "box.example",
+                           "localhost/:5410",
+                           "localhost,evil:5410"}) {
+    EXPECT_EQ(status_of_host(host), 403) << host;
+  }
+}
+
+TEST(Guard, RefusesARequestThatNamesNoHost) {
+  Request request;
+  request.method = "GET";
+  EXPECT_EQ(status(request, loopback()), 403);
+}
+
+TEST(Guard, JudgesTheAuthorityOfAnAbsoluteTargetToo) {
+  Request request = request_with({});
+  request.target_authority = "evil.example:5410";
+  EXPECT_EQ(status(request, loopback()), 403);
+  request.target_authority = "LocalHost.:5410";
+  EXPECT_EQ(status(request, loopback()), 200);
+  request.headers = {{"Host", "evil.example"}};
+  EXPECT_EQ(status(request, loopback()), 403);
+}
+
+TEST(Guard, AsksForNoHostWhereNoBrowserComesFrom) {
+  GuardConfig config = loopback();
+  config.check_host = false;
+  EXPECT_EQ(status(request_with({{"Host", "whatever"}}), config), 200);
+}
+
+TEST(Guard, RefusesForeignOriginsWhateverTheMethod) {
+  for (const char* method : {"GET", "HEAD", "POST", "DELETE", "OPTIONS"}) {
+    for (const char* origin :
+         {"http://evil.example", "null", "", "http://localhost", "http://localhost:5411",
+          "https://localhost:5410", "http://localhost:5410/", "http://LOCALHOST:5410",
+          "http://localhost.evil.example:5410", "https://box.example:5410", "http://box.example",
+          "https://box.example, https://box.example"}) {
+      EXPECT_EQ(status(request_with({{"origin", origin}}, method), loopback()), 403)
+          << method << " " << origin;
+    }
+  }
+}
+
+TEST(Guard, LetsItsOwnAndTheConfiguredOriginsPass) {
+  for (const char* origin : {"http://localhost:5410", "http://127.0.0.1:5410", "http://[::1]:5410",
+                             "https://box.example"}) {
+    EXPECT_EQ(status(request_with({{"Origin", origin}}, "POST"), loopback()), 200) << origin;
+  }
+  EXPECT_EQ(
+      status(request_with({{"Origin", "http://localhost:5410"}, {"Origin", "null"}}), loopback()),
+      403);
+}
+
+TEST(Guard, RefusesRequestsThatABrowserMarksAsCrossSite) {
+  EXPECT_EQ(status(request_with({{"Sec-Fetch-Site", "cross-site"}}), loopback()), 403);
+  EXPECT_EQ(status(request_with({{"Sec-Fetch-Site", "same-origin"}}), loopback()), 200);
+  EXPECT_EQ(status(request_with({{"Sec-Fetch-Site", "none"}}), loopback()), 200);
+}
+
+TEST(Guard, WantsTheTokenWhereOneIsRequired) {
+  const auto bearer = [](std::string_view token) {
+    return request_with({{"Authorization", str("Bearer ", token)}});
+  };
+  EXPECT_EQ(status(bearer(kToken), with_token()), 200);
+  EXPECT_EQ(status(request_with({{"authorization", str("bearer  ", kToken)}}), with_token()), 200);
+  EXPECT_EQ(status(request_with({}), with_token()), 401);
+  EXPECT_EQ(status(request_with({}), with_token(), /*needs_token=*/false), 200);
+  for (const std::string& wrong :
+       {std::string(), std::string("0"), std::string(kToken) + "0", std::string(kToken.substr(1)),
+        std::string(kToken) + std::string(kToken)}) {
+    EXPECT_EQ(status(bearer(wrong), with_token()), 401) << wrong;
+    EXPECT_EQ(status(bearer(wrong), with_token(), /*needs_token=*/false), 401) << wrong;
+  }
+  EXPECT_EQ(status(request_with({{"Authorization", str("Basic ", kToken)}}), with_token()), 401);
+  EXPECT_EQ(status(request_with({{"Authorization", std::string(kToken)}}), with_token()), 401);
+  const Header right{"Authorization", str("Bearer ", kToken)};
+  EXPECT_EQ(status(request_with({right, right}), with_token()), 401);
+}
+
+TEST(Guard, SaysTheSameOfAMissingAndOfAWrongToken) {
+  const auto missing = judge(request_with({}), with_token(), true);
+  const auto wrong = judge(request_with({{"Authorization", "Bearer x"}}), with_token(), true);
+  ASSERT_TRUE(missing && wrong);
+  EXPECT_EQ(missing->message, wrong->message);
+  EXPECT_EQ(missing->code, ErrorCode::unauthorized);
+}
+
+TEST(Guard, RefusesAWrongTokenEvenWhereNoneIsRequired) {
+  GuardConfig config = loopback();
+  EXPECT_EQ(status(request_with({}), config), 200);
+  EXPECT_EQ(status(request_with({{"Authorization", "Bearer x"}}), config), 401);
+  EXPECT_EQ(status(request_with({{"Authorization", "Bearer "}}), config), 401);
+  config.token = kToken;
+  EXPECT_EQ(status(request_with({{"Authorization", "Bearer x"}}), config), 401);
+  EXPECT_EQ(status(request_with({{"Authorization", str("Bearer ", kToken)}}), config), 200);
+}
+
+TEST(Guard, RefusesATokenInTheQuery) {
+  for (const char* name : {"token", "access_token", "Token"}) {
+    Request request = request_with({{"Authorization", str("Bearer ", kToken)}});
+    request.query = {{name, std::string(kToken)}};
+    EXPECT_EQ(status(request, with_token()), 400) << name;
+  }
+}
+
+TEST(Guard, ComparesSecretsOfAnyLength) {
+  EXPECT_TRUE(equal_in_constant_time("abc", "abc"));
+  EXPECT_FALSE(equal_in_constant_time("abc", "abd"));
+  EXPECT_FALSE(equal_in_constant_time("abcabc", "abc"));
+  EXPECT_FALSE(equal_in_constant_time("", "abc"));
+  EXPECT_FALSE(equal_in_constant_time("", ""));
+}
+
+}  // namespace
+}  // namespace caisson::net

@@ -1,0 +1,49 @@
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace caisson::net {
+
+// A socket that clients connect to. Non-blocking.
+class Listener {
+ public:
+  // A numeric address or "localhost"; port 0 takes a free one.
+  static Listener tcp(const std::string& host, std::uint16_t port);
+  // Mode 0600 in a directory of mode 0700, which is made when there is none. A socket that nobody
+  // listens on any more is replaced, one that somebody does is not.
+  static Listener unix_socket(const std::string& path);
+
+  Listener(Listener&& other) noexcept;
+  Listener& operator=(Listener&&) = delete;
+  ~Listener();  // removes the unix socket it made
+
+  int fd() const { return fd_.get(); }
+  std::uint16_t port() const { return port_; }
+  bool is_unix() const { return !path_.empty(); }
+  // Nobody can connect any more.
+  void close();
+
+  // The next client, or an invalid descriptor with errno.
+  UniqueFd accept() const;
+
+ private:
+  Listener(UniqueFd fd, std::uint16_t port, std::string path);
+
+  UniqueFd fd_;
+  std::uint16_t port_ = 0;
+  std::string path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+// Who has connected: "127.0.0.1", "2001:db8:1:2::/64" (the part one subscriber is given) or "unix".
+std::string peer_of(int socket);
+
+// Whether the peer of a unix socket runs as this user or as root.
+bool is_trusted_peer(int socket);
+
+}  // namespace caisson::net

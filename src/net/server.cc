@@ -1,0 +1,351 @@
+#include "net/server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <list>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "async/event.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "net/connection.h"
+#include "net/listener.h"
+
+namespace caisson::net {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
+constexpr auto kLongestTick = std::chrono::milliseconds(500);
+constexpr auto kOutOfDescriptorsPause = std::chrono::milliseconds(100);
+// Clients that are refused politely at one time; above that they are just closed.
+constexpr std::size_t kMaxRefusing = 32;
+constexpr std::size_t kMaxRefusedBytes = 64u << 10;
+constexpr int kAcceptsPerTurn = 64;
+
+// Deadlines are kept to about a quarter.
+Clock::duration tick_of(const ServerConfig& config) {
+  const auto shortest = std::min({config.head_deadline, config.idle_deadline, config.body_deadline,
+                                  config.write_deadline, config.linger_deadline});
+  return std::clamp(shortest / 4, std::chrono::milliseconds(1), kLongestTick);
+}
+
+UniqueFd open_reserve() {
+  return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+Stream::Socket make_socket(const asio::any_io_executor& executor, UniqueFd fd) {
+  int family = AF_UNSPEC;
+  socklen_t size = sizeof family;
+  check_syscall("socket", ::getsockopt(fd.get(), SOL_SOCKET, SO_DOMAIN, &family, &size));
+  Stream::Socket socket(executor);
+  socket.assign(asio::generic::stream_protocol(family, 0), fd.get());
+  fd.release();
+  return socket;
+}
+
+}  // namespace
+
+class Server::Implementation : public std::enable_shared_from_this<Implementation> {
+ public:
+  Implementation(asio::any_io_executor executor, const Router& router, ServerConfig config)
+      : executor_(std::move(executor)),
+        router_(router),
+        config_(std::move(config)),
+        tick_(tick_of(config_)),
+        timer_(executor_),
+        ended_(executor_),
+        reserve_(open_reserve()) {
+    if (!config_.host.empty()) add_listener(Listener::tcp(config_.host, config_.port));
+    if (!config_.unix_path.empty()) add_listener(Listener::unix_socket(config_.unix_path));
+    if (doors_.empty()) {
+      throw Error(ErrorCode::validation_error, "the server has neither an address nor a socket");
+    }
+  }
+
+  std::uint16_t port() const { return doors_.front().listener.port(); }
+
+  ServerCounts counts() const {
+    const auto busy = std::count_if(connections_.begin(), connections_.end(),
+                                    [](const auto& connection) { return connection->busy(); });
+    return {connections_.size(), static_cast<std::size_t>(busy), accepted_, refused_};
+  }
+
+  Task<void> run() {
+    for (Door& door : doors_) spawn_accepting(door);
+    if (stopping_) check_ended();
+    co_await ended_.wait();
+  }
+
+  Task<void> stop(std::chrono::milliseconds grace);
+
+ private:
+  // A listener and what its connections share.
+  struct Door {
+    Listener listener;
+    asio::posix::stream_descriptor readable;
+    std::shared_ptr<ConnectionContext> context;
+  };
+
+  void add_listener(Listener listener);
+  void spawn_accepting(Door& door);
+  Task<void> accept_clients(Door& door);
+  Task<void> wait(Clock::duration time);
+  Task<void> refuse_one(Door& door);
+  void try_to_welcome(Door& door, UniqueFd fd);
+  void welcome(Door& door, UniqueFd fd);
+  void serve(Door& door, UniqueFd fd, std::string peer);
+  void spawn_refusing(UniqueFd fd);
+  Task<void> refuse(UniqueFd fd);
+  void forget(const std::shared_ptr<Connection>& connection);
+  void tick();
+  void check_ended();
+
+  asio::any_io_executor executor_;
+  const Router& router_;
+  ServerConfig config_;
+  Clock::duration tick_;
+  std::list<Door> doors_;
+  asio::steady_timer timer_;
+  Event ended_;
+  UniqueFd reserve_;
+  std::unordered_set<std::shared_ptr<Connection>> connections_;
+  std::unordered_map<std::string, std::size_t> peers_;
+  std::unordered_set<std::shared_ptr<Stream>> refusing_;
+  std::size_t loops_ = 0;  // accepting or refusing
+  std::uint64_t accepted_ = 0;
+  std::uint64_t refused_ = 0;
+  bool ticking_ = false;
+  bool stopping_ = false;
+};
+
+void Server::Implementation::add_listener(Listener listener) {
+  const bool is_unix = listener.is_unix();
+  GuardConfig guard{.port = listener.port(),
+                    .check_host = !is_unix,
+                    .host_names = config_.host_names,
+                    .origins = config_.origins,
+                    .token = config_.token,
+                    .token_required = config_.token_required && !is_unix};
+  if (!is_unix) {
+    const bool bare_literal = config_.host.find(':') != std::string::npos && config_.host[0] != '[';
+    guard.host_names.push_back(bare_literal ? "[" + config_.host + "]" : config_.host);
+  }
+  auto context = std::make_shared<ConnectionContext>(
+      ConnectionContext{.router = router_, .config = config_, .guard = std::move(guard)});
+  // The descriptor that is waited on is a second one, so that each has one owner.
+  UniqueFd waited(check_syscall("socket", ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0)));
+  asio::posix::stream_descriptor readable(executor_, waited.get());
+  waited.release();
+  doors_.push_back({std::move(listener), std::move(readable), std::move(context)});
+}
+
+void Server::Implementation::spawn_accepting(Door& door) {
+  ++loops_;
+  asio::co_spawn(executor_, accept_clients(door),
+                 [self = shared_from_this()](const std::exception_ptr&) {
+                   --self->loops_;
+                   self->check_ended();
+                 });
+}
+
+Task<void> Server::Implementation::wait(Clock::duration time) {
+  asio::steady_timer timer(executor_, time);
+  co_await timer.async_wait(kAsTuple);
+}
+
+Task<void> Server::Implementation::accept_clients(Door& door) {
+  while (!stopping_) {
+    const auto [error] =
+        co_await door.readable.async_wait(asio::posix::stream_descriptor::wait_read, kAsTuple);
+    if (error || stopping_) break;
+    for (int left = kAcceptsPerTurn; left > 0 && !stopping_; --left) {
+      UniqueFd client = door.listener.accept();
+      if (client) {
+        try_to_welcome(door, std::move(client));
+        continue;
+      }
+      const int cause = errno;
+      if (cause == EINTR || cause == ECONNABORTED) continue;
+      if (cause == EMFILE || cause == ENFILE) {
+        co_await refuse_one(door);
+      } else if (cause != EAGAIN) {
+        log::warning("cannot accept a client", "cause", error_text(cause));
+        co_await wait(kOutOfDescriptorsPause);
+      }
+      break;
+    }
+  }
+}
+
+// Without a descriptor left, the one in reserve lets one client at a time hear that the server is
+// busy. The loop waits meanwhile, so that it does not spin.
+Task<void> Server::Implementation::refuse_one(Door& door) {
+  ++refused_;
+  reserve_.reset();
+  UniqueFd client = door.listener.accept();
+  if (client) {
+    co_await refuse(std::move(client));
+  } else {
+    co_await wait(kOutOfDescriptorsPause);
+  }
+  reserve_ = open_reserve();
+}
+
+// What one client costs too much must not end the loop for all.
+void Server::Implementation::try_to_welcome(Door& door, UniqueFd fd) {
+  try {
+    welcome(door, std::move(fd));
+  } catch (const std::exception& error) {
+    ++refused_;
+    log::warning("cannot serve a client", "cause", error.what());
+  }
+}
+
+void Server::Implementation::welcome(Door& door, UniqueFd fd) {
+  ++accepted_;
+  if (door.listener.is_unix() && !is_trusted_peer(fd.get())) {
+    ++refused_;
+    log::warning("client of another user refused", "socket", config_.unix_path);
+    return;
+  }
+  std::string peer = peer_of(fd.get());
+  const auto found = peers_.find(peer);
+  const std::size_t of_peer = found == peers_.end() ? 0 : found->second;
+  if (connections_.size() >= config_.max_connections ||
+      of_peer >= config_.max_connections_per_peer) {
+    ++refused_;
+    spawn_refusing(std::move(fd));
+    return;
+  }
+  serve(door, std::move(fd), std::move(peer));
+}
+
+void Server::Implementation::serve(Door& door, UniqueFd fd, std::string peer) {
+  auto connection = std::make_shared<Connection>(make_socket(executor_, std::move(fd)),
+                                                 door.context, std::move(peer));
+  connections_.insert(connection);
+  ++peers_[connection->peer()];
+  auto on_end = [self = shared_from_this(), connection](const std::exception_ptr&) {
+    self->forget(connection);
+  };
+  asio::co_spawn(executor_, Connection::serve(connection),
+                 asio::bind_cancellation_slot(connection->cancel_slot(), std::move(on_end)));
+  tick();
+}
+
+void Server::Implementation::forget(const std::shared_ptr<Connection>& connection) {
+  connection->close();
+  const auto peer = peers_.find(connection->peer());
+  if (--peer->second == 0) peers_.erase(peer);
+  connections_.erase(connection);
+  check_ended();
+}
+
+void Server::Implementation::spawn_refusing(UniqueFd fd) {
+  if (refusing_.size() >= kMaxRefusing) return;
+  ++loops_;
+  asio::co_spawn(executor_, refuse(std::move(fd)),
+                 [self = shared_from_this()](const std::exception_ptr&) {
+                   --self->loops_;
+                   self->check_ended();
+                 });
+}
+
+// Reads what the client has to say, so that closing does not reset the connection under the answer.
+Task<void> Server::Implementation::refuse(UniqueFd fd) {
+  const auto stream =
+      std::make_shared<Stream>(make_socket(executor_, std::move(fd)), config_.max_head);
+  refusing_.insert(stream);
+  stream->deadline = Clock::now() + config_.linger_deadline;
+  tick();
+  stream->write_now(busy_answer());
+  stream->shutdown_write();
+  bool more = true;
+  for (std::size_t dropped = 0; more && !stopping_ && dropped < kMaxRefusedBytes;) {
+    more = co_await stream->fill();
+    dropped += stream->buffered().size();
+    stream->consume(stream->buffered().size());
+  }
+  refusing_.erase(stream);
+  stream->close();
+}
+
+// One timer looks after all deadlines, and only while there are connections.
+void Server::Implementation::tick() {
+  if (ticking_ || (connections_.empty() && refusing_.empty())) return;
+  ticking_ = true;
+  timer_.expires_after(tick_);
+  timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
+    self->ticking_ = false;
+    if (error) return;
+    const Deadline now = Clock::now();
+    for (const auto& connection : self->connections_) connection->check_deadline(now);
+    for (const auto& stream : self->refusing_) {
+      if (stream->deadline <= now) stream->expire();
+    }
+    self->tick();
+  });
+}
+
+void Server::Implementation::check_ended() {
+  if (!stopping_ || loops_ > 0 || !connections_.empty()) return;
+  timer_.cancel();
+  ended_.set();
+}
+
+Task<void> Server::Implementation::stop(std::chrono::milliseconds grace) {
+  const Deadline deadline = Clock::now() + grace;
+  const auto self = shared_from_this();
+  stopping_ = true;
+  for (Door& door : doors_) {
+    door.context->stopping = true;
+    door.readable.close();
+    door.listener.close();
+  }
+  for (const auto& stream : refusing_) stream->expire();
+  for (const auto& connection : connections_) connection->stop();
+  check_ended();
+  const bool in_time = co_await ended_.wait_until(deadline);
+  if (in_time) co_return;
+  log::warning("requests cancelled", "count", connections_.size());
+  const auto left = connections_;  // cancelling may end some at once
+  for (const auto& connection : left) connection->cancel();
+  co_await ended_.wait();
+}
+
+Server::Server(asio::any_io_executor executor, const Router& router, ServerConfig config)
+    : implementation_(
+          std::make_shared<Implementation>(std::move(executor), router, std::move(config))) {}
+
+Server::~Server() = default;
+
+std::uint16_t Server::port() const {
+  return implementation_->port();
+}
+
+ServerCounts Server::counts() const {
+  return implementation_->counts();
+}
+
+Task<void> Server::run() {
+  return implementation_->run();
+}
+
+Task<void> Server::stop(std::chrono::milliseconds grace) {
+  return implementation_->stop(grace);
+}
+
+}  // namespace caisson::net

@@ -1,0 +1,67 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "async/task.h"
+#include "net/router.h"
+
+namespace caisson::net {
+
+struct ServerConfig {
+  // At least one of the two. A host is a numeric address or "localhost"; port 0 takes a free one.
+  std::string host;
+  std::uint16_t port = 0;
+  std::string unix_path;  // in a directory of mode 0700, which is made when there is none
+
+  std::vector<std::string> host_names;  // see GuardConfig
+  std::vector<std::string> origins;
+  std::string token;
+  bool token_required = false;  // on TCP; who comes by the unix socket is known by its credentials
+
+  std::size_t max_head = 16u << 10;
+  std::size_t max_connections = 1024;
+  std::size_t max_connections_per_peer = 512;
+  std::chrono::milliseconds head_deadline{10'000};   // for a whole head, however it trickles in
+  std::chrono::milliseconds idle_deadline{75'000};   // between two requests
+  std::chrono::milliseconds body_deadline{60'000};   // for a whole body, and between two pieces
+  std::chrono::milliseconds write_deadline{30'000};  // for a peer that takes nothing
+  std::chrono::milliseconds linger_deadline{1'000};  // for a refused peer to see its answer
+};
+
+struct ServerCounts {
+  std::size_t connections = 0;
+  std::size_t busy = 0;        // with a handler at work
+  std::uint64_t accepted = 0;  // since the start
+  std::uint64_t refused = 0;   // for want of descriptors or above a maximum
+};
+
+// An HTTP/1.1 server on one event loop thread. The router and the executor outlive it.
+class Server {
+ public:
+  // Listens at once. Throws an Error that names the address.
+  Server(boost::asio::any_io_executor executor, const Router& router, ServerConfig config);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  ~Server();
+
+  std::uint16_t port() const;  // 0 without TCP
+  ServerCounts counts() const;
+
+  // Accepts and answers until stop() has done its work.
+  Task<void> run();
+
+  // Accepts nobody any more, closes idle connections, lets the handlers at work finish within the
+  // grace and cancels the rest. Every connection has ended when this returns.
+  Task<void> stop(std::chrono::milliseconds grace);
+
+ private:
+  class Implementation;
+  std::shared_ptr<Implementation> implementation_;
+};
+
+}  // namespace caisson::net

@@ -1,0 +1,77 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "async/event.h"
+#include "async/task.h"
+#include "base/clock.h"
+#include "base/unique_fd.h"
+
+namespace caisson::net {
+
+// A connected socket with the one flat buffer that everything is read into. Waits end at
+// `deadline`; the owner looks after it and calls expire(), because one coarse timer for many
+// streams costs no system call per request.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  using Socket = boost::asio::generic::stream_protocol::socket;
+
+  // Always held by a shared_ptr: a wait that is cancelled still ends later.
+  Stream(Socket socket, std::size_t capacity);
+
+  Deadline deadline = Deadline::max();
+
+  std::string_view buffered() const { return {buffer_.get() + begin_, end_ - begin_}; }
+  bool full() const { return end_ - begin_ == capacity_; }
+  void consume(std::size_t bytes);
+
+  // Waits for more bytes behind those that are buffered. False: the peer has closed, the deadline
+  // has passed or the connection has failed.
+  Task<bool> fill();
+  // Writes all pieces, in one system call where the peer keeps up. The deadline is moved on by
+  // `patience` with every byte that the peer takes. False as above.
+  Task<bool> write(std::span<const std::string_view> pieces, Clock::duration patience);
+  // Writes what fits without waiting.
+  void write_now(std::string_view bytes);
+
+  // Ends what the stream waits for, now and from now on.
+  void expire();
+  bool at_end() const { return at_end_; }  // the peer has closed; what it sent may be unread
+  bool expired() const { return expired_; }
+  void shutdown_write();
+  void close();
+
+  // Happens when the peer closes, also while nobody reads. Bytes that come before are buffered.
+  const Event& ended();
+  // Whether a connection that nobody reads from has been closed, or has bytes nobody asked for.
+  bool stale();
+
+  Socket& socket() { return socket_; }
+
+ private:
+  std::size_t make_room();
+  void watch();
+  void unwatch();
+  void on_readable();
+  void set_ended();
+
+  Socket socket_;
+  std::size_t capacity_;
+  std::unique_ptr<char[]> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool at_end_ = false;
+  bool expired_ = false;
+  std::optional<Event> ended_;
+  bool watching_ = false;
+  unsigned watch_number_ = 0;
+  boost::asio::cancellation_signal watch_cancel_;
+};
+
+}  // namespace caisson::net

@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "net/listener.h"
+#include "net/server_for_test.h"
+
+namespace caisson::net {
+namespace {
+
+void fill(Router& router) {
+  router.add("GET", "/peer", [](Exchange& exchange) -> Task<void> {
+    Response response{.body = exchange.peer()};
+    co_await exchange.reply(std::move(response));
+  });
+}
+
+class UnixSocketTest : public testing::Test {
+ protected:
+  UnixSocketTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "net-XXXXXX").native();
+    directory_ = ::mkdtemp(pattern.data());
+    path_ = (directory_ / "run" / "api.sock").native();
+  }
+  ~UnixSocketTest() override { std::filesystem::remove_all(directory_); }
+
+  static unsigned mode_of(const std::filesystem::path& path) {
+    struct stat status {};
+    check_syscall(path.native(), ::lstat(path.c_str(), &status));
+    return status.st_mode & 07777;
+  }
+
+  std::filesystem::path directory_;
+  std::string path_;
+};
+
+TEST_F(UnixSocketTest, ServesItsOwnUserWithoutTokenAndHost) {
+  TestServer server(
+      fill,
+      {.unix_path = path_, .token = "0123456789abcdef0123456789abcdef", .token_required = true});
+  EXPECT_EQ(mode_of(path_), 0600u);
+  EXPECT_EQ(mode_of(directory_ / "run"), 0700u);
+  RawClient client(path_);
+  EXPECT_EQ(body_in(client.ask("GET /peer HTTP/1.1\r\nHost: anything\r\n\r\n")), "unix");
+  EXPECT_EQ(
+      status_in(client.ask("GET /peer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer y\r\n\r\n")),
+      401);
+}
+
+TEST_F(UnixSocketTest, IsGoneWhenTheServerIs) {
+  { TestServer server(fill, {.unix_path = path_}); }
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixSocketTest, ReplacesASocketThatNobodyListensOn) {
+  std::filesystem::create_directory(directory_ / "run");
+  std::filesystem::permissions(directory_ / "run", std::filesystem::perms::owner_all);
+  {
+    const UniqueFd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{.sun_family = AF_UNIX};
+    std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+    check_syscall("bind",
+                  ::bind(left.get(), reinterpret_cast<sockaddr*>(&address), sizeof address));
+  }
+  ASSERT_TRUE(std::filesystem::exists(path_));
+  TestServer server(fill, {.unix_path = path_});
+  RawClient client(path_);
+  EXPECT_EQ(status_in(client.ask("GET /peer HTTP/1.1\r\nHost: x\r\n\r\n")), 200);
+}
+
+TEST_F(UnixSocketTest, LeavesALiveListenerAlone) {
+  TestServer server(fill, {.unix_path = path_});
+  EXPECT_THROW(Listener::unix_socket(path_), Error);
+  RawClient client(path_);
+  EXPECT_EQ(status_in(client.ask("GET /peer HTTP/1.1\r\nHost: x\r\n\r\n")), 200);
+}
+
+TEST_F(UnixSocketTest, RefusesADirectoryThatOthersMayEnter) {
+  std::filesystem::create_directory(directory_ / "run");
+  std::filesystem::permissions(directory_ / "run", std::filesystem::perms(0755));
+  EXPECT_THROW(Listener::unix_socket(path_), Error);
+}
+
+TEST_F(UnixSocketTest, RefusesToReplaceAFile) {
+  std::filesystem::create_directory(directory_ / "run");
+  std::filesystem::permissions(directory_ / "run", std::filesystem::perms::owner_all);
+  std::ofstream(path_) << "precious";
+  EXPECT_THROW(Listener::unix_socket(path_), Error);
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixSocketTest, RefusesAPathThatIsTooLong) {
+  EXPECT_THROW(Listener::unix_socket("/tmp/" + std::string(200, 'x') + "/s"), Error);
+}
+
+TEST_F(UnixSocketTest, RefusesAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  TestServer server(fill, {.unix_path = path_});
+  // The modes alone would keep the other user out; the check must hold without them.
+  std::filesystem::permissions(directory_, std::filesystem::perms(0755));
+  std::filesystem::permissions(directory_ / "run", std::filesystem::perms(0755));
+  std::filesystem::permissions(path_, std::filesystem::perms(0666));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
+    RawClient client(path_);
+    client.send("GET /peer HTTP/1.1\r\nHost: x\r\n\r\n");
+    ::_exit(client.read_to_end().empty() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace caisson::net
