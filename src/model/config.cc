@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "model/config_fields.h"
 #include "model/object_reader.h"
 
 namespace caisson::model {
@@ -15,17 +16,10 @@ namespace json = boost::json;
 
 constexpr std::int64_t kMaxWorkspaceEntries = 1'000'000;
 constexpr std::int64_t kMaxLifecycleConcurrency = 128;
-constexpr std::int64_t kMaxPort = 65'535;
 
 const json::value& empty_tree() {
   static const json::value empty = json::object();
   return empty;
-}
-
-// Text that may be left out or null; trimmed.
-std::string text_or(ObjectReader& reader, std::string_view name, const std::string& fallback) {
-  if (!reader.has(name)) return fallback;
-  return std::string(trim(reader.nullable<std::string>(name).value_or("")));
 }
 
 // LangBot turns boxes off only for a clear no; everything else is on.
@@ -37,22 +31,6 @@ bool read_enabled(ObjectReader& reader, bool fallback) {
   if (!value->is_string()) return true;
   const std::string word = to_lower(trim(value->get_string()));
   return !(word == "false" || word == "0" || word == "no" || word == "off" || word.empty());
-}
-
-// A list, or one text with commas, as environment variables bring it; blanks are dropped.
-std::vector<std::string> read_list(ObjectReader& reader, std::string_view name) {
-  std::vector<std::string> list;
-  const auto add = [&list](std::string_view piece) {
-    if (const std::string_view text = trim(piece); !text.empty()) list.emplace_back(text);
-  };
-  if (!reader.has_value(name)) return list;
-  if (reader.find(name)->is_string()) {
-    const std::string text = reader.required<std::string>(name);
-    for (const std::string_view piece : split(text, ',')) add(piece);
-  } else {
-    for (const std::string& piece : reader.required<ObjectReader::Strings>(name)) add(piece);
-  }
-  return list;
 }
 
 std::optional<std::int64_t> read_quota(ObjectReader& reader, std::optional<std::int64_t> fallback) {
@@ -142,20 +120,6 @@ McpConfig read_mcp(ObjectReader& reader) {
   return mcp;
 }
 
-DaemonConfig read_daemon(ObjectReader reader) {
-  DaemonConfig daemon;
-  ObjectReader listen = reader.section("listen");
-  daemon.listen_host = text_or(listen, "host", daemon.listen_host);
-  if (daemon.listen_host.empty()) listen.fail("host", "must not be empty");
-  daemon.listen_port = listen.optional("port", daemon.listen_port);
-  if (daemon.listen_port < 0 || daemon.listen_port > kMaxPort) {
-    listen.fail("port", str("must be between 0 and ", kMaxPort));
-  }
-  listen.reject_unknown_fields();
-  daemon.state_dir = text_or(reader, "state_dir", daemon.state_dir);
-  reader.reject_unknown_fields();
-  return daemon;
-}
 }  // namespace
 
 ReadBoxConfig read_box_config(const json::value& tree, const BoxConfig& current) {
@@ -229,16 +193,13 @@ json::object to_json(const Config& config) {
                           {"template", box.e2b.template_id}}},
                         {"admission", to_json(box.admission.policy)},
                         {"native", {{"allow_missing", std::move(allow_missing)}}}};
-  const DaemonConfig& daemon = config.daemon;
   return {{"box", std::move(box_tree)},
           {"mcp",
            {{"stdio", {{"enabled", config.mcp.stdio_enabled}}},
             {"lifecycle_concurrency", config.mcp.lifecycle_concurrency}}},
           {"system",
            {{"limitation", {{"force_box_session_id_template", config.force_session_id_template}}}}},
-          {"caisson",
-           {{"listen", {{"host", daemon.listen_host}, {"port", daemon.listen_port}}},
-            {"state_dir", daemon.state_dir}}}};
+          {"caisson", to_json(config.daemon)}};
 }
 
 }  // namespace caisson::model

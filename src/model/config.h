@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "model/admission.h"
 #include "model/isolation.h"
 #include "model/limits.h"
@@ -69,9 +70,26 @@ struct McpConfig {
 struct DaemonConfig {
   std::string listen_host = "127.0.0.1";
   std::int64_t listen_port = 5410;
-  std::string state_dir;  // empty: the default of this user
+  std::string state_dir;                   // empty: the default of this user
+  std::vector<std::string> allowed_hosts;  // names besides those of loopback in a Host header
+  std::optional<bool> token_required;      // none ("auto"): whenever others can connect
+  std::int64_t max_connections = 1024;
+  log::Format log_format = log::Format::text;
+  log::Level log_level = log::Level::info;
+  bool pools = true;                           // keep boxes and shells ready for the next caller
+  std::int64_t shell_idle_sec = 10;            // how long a parked shell waits for one
+  std::int64_t session_ttl_sec = 300;          // of a session that nobody uses
+  std::int64_t persistent_idle_limit_sec = 0;  // the same, of persistent ones; 0: never
+  std::int64_t max_output_bytes = 1 << 20;     // kept of each stream of an exec
+  std::int64_t max_command_bytes = 8 << 20;    // of an exec, its environment included
   bool operator==(const DaemonConfig&) const = default;
 };
+
+// Whether only programs on this host can connect to an address: 127.0.0.0/8, ::1, localhost.
+bool is_loopback(std::string_view host);
+
+// Whether a caller has to show the token.
+bool needs_token(const DaemonConfig& config);
 
 struct Config {
   BoxConfig box;

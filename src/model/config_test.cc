@@ -69,6 +69,17 @@ system: {limitation: {force_box_session_id_template: ' global '}}
 caisson:
   listen: {host: 0.0.0.0, port: 80}
   state_dir: /var/lib/caisson
+  allowed_hosts: [boxes.example, ' ']
+  token_required: yes
+  max_connections: 7
+  log_format: json
+  log_level: Debug
+  pools: off
+  shell_idle_sec: 1
+  session_ttl_sec: 2
+  persistent_idle_limit_sec: 3
+  max_output_bytes: 4
+  max_command_bytes: 5
 )",
                                                "c.yaml"));
   Config expected;
@@ -90,7 +101,20 @@ caisson:
   expected.box.native.allow_missing = {Layer::seccomp, Layer::cpu_limit};
   expected.mcp = {.stdio_enabled = false, .lifecycle_concurrency = 4};
   expected.force_session_id_template = "global";
-  expected.daemon = {.listen_host = "0.0.0.0", .listen_port = 80, .state_dir = "/var/lib/caisson"};
+  expected.daemon = {.listen_host = "0.0.0.0",
+                     .listen_port = 80,
+                     .state_dir = "/var/lib/caisson",
+                     .allowed_hosts = {"boxes.example"},
+                     .token_required = true,
+                     .max_connections = 7,
+                     .log_format = log::Format::json,
+                     .log_level = log::Level::debug,
+                     .pools = false,
+                     .shell_idle_sec = 1,
+                     .session_ttl_sec = 2,
+                     .persistent_idle_limit_sec = 3,
+                     .max_output_bytes = 4,
+                     .max_command_bytes = 5};
   EXPECT_EQ(config, expected);
   EXPECT_EQ(read_config(to_json(config)), config);
 }
@@ -150,6 +174,18 @@ TEST(ReadConfig, RefusesWithTheSentencesThatOperatorsKnow) {
       {R"({"caisson": {"listen": {"host": ""}}})", "caisson.listen.host: must not be empty"},
       {R"({"caisson": {"listen": {"prt": 1}}})", "caisson.listen.prt: unknown field"},
       {R"({"caisson": {"statedir": "x"}})", "caisson.statedir: unknown field"},
+      {R"({"caisson": {"log_level": "loud"}})",
+       "caisson.log_level: must be one of debug, info, warning, error"},
+      {R"({"caisson": {"log_format": 1}})", "caisson.log_format: must be a string"},
+      {R"({"caisson": {"max_connections": 0}})",
+       "caisson.max_connections: must be between 1 and 1000000"},
+      {R"({"caisson": {"session_ttl_sec": -1}})",
+       "caisson.session_ttl_sec: must be between 1 and 1000000000"},
+      {R"({"caisson": {"token_required": "maybe"}})",
+       "caisson.token_required: must be auto, true or false"},
+      {R"({"caisson": {"token_required": false, "listen": {"host": "0.0.0.0"}}})",
+       "caisson.token_required: must not be false while caisson.listen.host is 0.0.0.0: others "
+       "could connect and run commands"},
       {"[]", "must be an object"},
   };
   for (const auto& [text, sentence] : rows) EXPECT_EQ(refusal(text), sentence) << text;
@@ -189,6 +225,20 @@ TEST(ReadConfig, NeverDowngradesAMalformedAdmissionSection) {
   EXPECT_TRUE(config.box.admission.policy.required);
   EXPECT_EQ(config.box.admission.configuration_error, "admission.requird: unknown field");
   EXPECT_TRUE(read(R"({"box": {"admission": null}})").box.admission.policy.required);
+}
+
+TEST(DaemonConfig, NeedsATokenWheneverOthersCanConnect) {
+  for (const char* host : {"127.0.0.1", "127.8.9.10", "localhost", "LocalHost", "::1", "[::1]"}) {
+    EXPECT_FALSE(needs_token({.listen_host = host})) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "", "192.168.0.1", "127.0.0.1.example", "127.0.0",
+                           "127.0.0.256", "1127.0.0.1", "localhost.example", "127.0.0.0x1"}) {
+    EXPECT_TRUE(needs_token({.listen_host = host})) << host;
+  }
+  EXPECT_TRUE(needs_token({.token_required = true}));
+  EXPECT_FALSE(needs_token({.token_required = false}));
+  EXPECT_EQ(read(R"({"caisson": {"token_required": "auto"}})").daemon.token_required, std::nullopt);
+  EXPECT_EQ(read_with({"CAISSON__TOKEN_REQUIRED=on"}).daemon.token_required, true);
 }
 
 TEST(ReadBoxConfig, KeepsTheCurrentValueOfAbsentFields) {

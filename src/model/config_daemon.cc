@@ -1,0 +1,155 @@
+// The `caisson` tree of the configuration, and the fields that all trees have.
+#include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
+#include <utility>
+
+#include "base/str.h"
+#include "base/text.h"
+#include "model/config_fields.h"
+
+namespace caisson::model {
+
+namespace {
+namespace json = boost::json;
+
+constexpr std::int64_t kMaxPort = 65'535;
+constexpr std::int64_t kMaxConnections = 1'000'000;
+constexpr std::int64_t kMaxSeconds = 1'000'000'000;
+constexpr std::int64_t kMaxOutputBytes = 1 << 30;
+constexpr std::int64_t kMaxCommandBytes = 64 << 20;
+
+constexpr std::pair<std::string_view, log::Format> kFormats[] = {{"text", log::Format::text},
+                                                                 {"json", log::Format::json}};
+constexpr std::pair<std::string_view, log::Level> kLevels[] = {{"debug", log::Level::debug},
+                                                               {"info", log::Level::info},
+                                                               {"warning", log::Level::warning},
+                                                               {"error", log::Level::error}};
+
+template <typename Value, std::size_t count>
+Value named_value(ObjectReader& reader, std::string_view name,
+                  const std::pair<std::string_view, Value> (&table)[count], Value fallback) {
+  if (!reader.has(name)) return fallback;
+  const std::string text = to_lower(trim(reader.required<std::string>(name)));
+  std::vector<std::string> names;
+  for (const auto& [word, value] : table) {
+    if (text == word) return value;
+    names.emplace_back(word);
+  }
+  reader.fail(name, str("must be one of ", join(names, ", ")));
+}
+
+template <typename Value, std::size_t count>
+std::string_view name_of(const std::pair<std::string_view, Value> (&table)[count], Value value) {
+  for (const auto& [word, candidate] : table) {
+    if (candidate == value) return word;
+  }
+  return table[0].first;
+}
+
+std::int64_t number_between(ObjectReader& reader, std::string_view name, std::int64_t fallback,
+                            std::int64_t least, std::int64_t most) {
+  const std::int64_t number = reader.optional(name, fallback);
+  if (number < least || number > most) {
+    reader.fail(name, str("must be between ", least, " and ", most));
+  }
+  return number;
+}
+
+std::optional<bool> read_token_required(ObjectReader& reader, const std::string& listen_host) {
+  const json::value* value = reader.find("token_required");
+  if (value == nullptr || *value == json::value("auto")) return std::nullopt;
+  const std::optional<bool> required = to_bool(*value);
+  if (!required) reader.fail("token_required", "must be auto, true or false");
+  if (!*required && !is_loopback(listen_host)) {
+    reader.fail("token_required",
+                str("must not be false while caisson.listen.host is ", printable(listen_host),
+                    ": others could connect and run commands"));
+  }
+  return required;
+}
+}  // namespace
+
+std::string text_or(ObjectReader& reader, std::string_view name, const std::string& fallback) {
+  if (!reader.has(name)) return fallback;
+  return std::string(trim(reader.nullable<std::string>(name).value_or("")));
+}
+
+std::vector<std::string> read_list(ObjectReader& reader, std::string_view name) {
+  std::vector<std::string> list;
+  const auto add = [&list](std::string_view piece) {
+    if (const std::string_view text = trim(piece); !text.empty()) list.emplace_back(text);
+  };
+  if (!reader.has_value(name)) return list;
+  if (reader.find(name)->is_string()) {
+    const std::string text = reader.required<std::string>(name);
+    for (const std::string_view piece : split(text, ',')) add(piece);
+  } else {
+    for (const std::string& piece : reader.required<ObjectReader::Strings>(name)) add(piece);
+  }
+  return list;
+}
+
+bool is_loopback(std::string_view host) {
+  const std::string name = to_lower(trim(host));
+  if (name == "localhost" || name == "::1" || name == "[::1]") return true;
+  const std::vector<std::string_view> parts = split(name, '.');
+  if (parts.size() != 4 || parts.front() != "127") return false;
+  for (const std::string_view part : parts) {
+    const std::optional<long long> number = parse_integer(part);
+    if (part.size() > 3 || !number || *number < 0 || *number > 255) return false;
+  }
+  return true;
+}
+
+bool needs_token(const DaemonConfig& config) {
+  return config.token_required.value_or(!is_loopback(config.listen_host));
+}
+
+DaemonConfig read_daemon(ObjectReader reader) {
+  DaemonConfig daemon;
+  ObjectReader listen = reader.section("listen");
+  daemon.listen_host = text_or(listen, "host", daemon.listen_host);
+  if (daemon.listen_host.empty()) listen.fail("host", "must not be empty");
+  daemon.listen_port = number_between(listen, "port", daemon.listen_port, 0, kMaxPort);
+  listen.reject_unknown_fields();
+  daemon.state_dir = text_or(reader, "state_dir", daemon.state_dir);
+  daemon.allowed_hosts = read_list(reader, "allowed_hosts");
+  daemon.token_required = read_token_required(reader, daemon.listen_host);
+  daemon.max_connections =
+      number_between(reader, "max_connections", daemon.max_connections, 1, kMaxConnections);
+  daemon.log_format = named_value(reader, "log_format", kFormats, daemon.log_format);
+  daemon.log_level = named_value(reader, "log_level", kLevels, daemon.log_level);
+  daemon.pools = reader.optional("pools", daemon.pools);
+  daemon.shell_idle_sec =
+      number_between(reader, "shell_idle_sec", daemon.shell_idle_sec, 0, kMaxSeconds);
+  daemon.session_ttl_sec =
+      number_between(reader, "session_ttl_sec", daemon.session_ttl_sec, 1, kMaxSeconds);
+  daemon.persistent_idle_limit_sec = number_between(
+      reader, "persistent_idle_limit_sec", daemon.persistent_idle_limit_sec, 0, kMaxSeconds);
+  daemon.max_output_bytes =
+      number_between(reader, "max_output_bytes", daemon.max_output_bytes, 1, kMaxOutputBytes);
+  daemon.max_command_bytes =
+      number_between(reader, "max_command_bytes", daemon.max_command_bytes, 1, kMaxCommandBytes);
+  reader.reject_unknown_fields();
+  return daemon;
+}
+
+json::object to_json(const DaemonConfig& daemon) {
+  const json::value token =
+      daemon.token_required ? json::value(*daemon.token_required) : json::value("auto");
+  return {{"listen", {{"host", daemon.listen_host}, {"port", daemon.listen_port}}},
+          {"state_dir", daemon.state_dir},
+          {"allowed_hosts", json::value_from(daemon.allowed_hosts)},
+          {"token_required", token},
+          {"max_connections", daemon.max_connections},
+          {"log_format", name_of(kFormats, daemon.log_format)},
+          {"log_level", name_of(kLevels, daemon.log_level)},
+          {"pools", daemon.pools},
+          {"shell_idle_sec", daemon.shell_idle_sec},
+          {"session_ttl_sec", daemon.session_ttl_sec},
+          {"persistent_idle_limit_sec", daemon.persistent_idle_limit_sec},
+          {"max_output_bytes", daemon.max_output_bytes},
+          {"max_command_bytes", daemon.max_command_bytes}};
+}
+
+}  // namespace caisson::model
