@@ -1,0 +1,69 @@
+#pragma once
+#include <sys/mount.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "store/session_record.h"
+
+namespace caisson::store {
+
+// An empty directory that is gone, with all that is in it, at the end of a test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = "/tmp/caisson-store-XXXXXX";
+    check_syscall(pattern, ::mkdtemp(pattern.data()) == nullptr ? -1 : 0);
+    path_ = pattern;
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A small file system of its own on a directory. Takes root.
+class SmallFileSystem {
+ public:
+  explicit SmallFileSystem(const std::string& options)
+      : mounted_(::mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, options.c_str()) == 0) {}
+  SmallFileSystem(const SmallFileSystem&) = delete;
+  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
+  ~SmallFileSystem() {
+    if (mounted_) ::umount2(directory_.path().c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  void remount(unsigned long flags, const std::string& options = "") const {
+    check_syscall("remount", ::mount(nullptr, directory_.path().c_str(), nullptr,
+                                     MS_REMOUNT | flags, options.c_str()));
+  }
+  std::filesystem::path operator/(const std::string& name) const { return directory_ / name; }
+
+ private:
+  TemporaryDirectory directory_;
+  bool mounted_;
+};
+
+inline SessionRecord sample(const std::string& id) {
+  SessionRecord record{
+      .session_id = id,
+      .backend_name = "native",
+      .backend_session_id = "box-" + id,
+      .created_at = model::Timestamp(std::chrono::microseconds(1'700'000'000'123)),
+      .last_used_at = model::Timestamp(std::chrono::microseconds(1'700'000'000'456)),
+      .owner = 3};
+  record.spec.session_id = id.empty() ? "x" : id;
+  record.spec.env = {{"NAME", "value of " + id}};
+  return record;
+}
+
+}  // namespace caisson::store
