@@ -291,6 +291,12 @@ int run_launcher(UniqueFd control) {
   ::setsid();  // a terminal's signals are for the owner, who decides about boxes
   // Guests are reaped by the kernel: their end is seen through pidfds, by whoever holds one.
   ::signal(SIGCHLD, SIG_IGN);
+  // An owner that is kept from the out-of-memory killer does not extend that to boxes.
+  const UniqueFd oom(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+  char sign = 0;
+  if (::read(oom.get(), &sign, 1) == 1 && sign == '-') {
+    [[maybe_unused]] const ssize_t put = ::pwrite(oom.get(), "0", 1, 0);
+  }
   try {
     return Launcher(std::move(control)).run();
   } catch (const std::exception& failure) {
