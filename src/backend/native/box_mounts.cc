@@ -31,8 +31,7 @@ void make_nested_mount_points(const std::vector<WantedMount>& wanted) {
 
 }  // namespace
 
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec,
-                                     const std::vector<std::string>& protected_paths) {
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const MountRules& rules) {
   std::vector<WantedMount> wanted;
   const auto add = [&](const std::string& path, const std::string& target, model::MountMode mode) {
     if (mode == model::MountMode::none) return;
@@ -40,7 +39,7 @@ std::vector<WantedMount> open_mounts(const model::BoxSpec& spec,
       throw Error(ErrorCode::mount_refused,
                   str("nothing can be mounted at ", printable(target), ": ", why));
     }
-    wanted.push_back({open_mount_source(path, mode, protected_paths), target, mode});
+    wanted.push_back({open_mount_source(path, mode, rules), target, mode});
   };
   if (spec.host_path) add(*spec.host_path, spec.mount_path, spec.host_path_mode);
   for (const model::MountSpec& mount : spec.extra_mounts) {

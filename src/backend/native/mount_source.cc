@@ -79,14 +79,17 @@ UniqueFd make_directories(const std::string& host_path,
 
 }  // namespace
 
-std::string refusal(const std::string& resolved, model::MountMode mode,
-                    const std::vector<std::string>& protected_paths) {
+std::string refusal(const std::string& resolved, model::MountMode mode, const MountRules& rules) {
   std::vector<std::string> blocked(std::begin(kBlocked), std::end(kBlocked));
-  blocked.insert(blocked.end(), protected_paths.begin(), protected_paths.end());
+  blocked.insert(blocked.end(), rules.protected_paths.begin(), rules.protected_paths.end());
   for (const std::string& path : blocked) {
     if (is_within(resolved, path)) return str(path, " of the host is never shown to a box");
     if (is_within(path, resolved))
       return str("it contains ", path, ", which is never shown to a box");
+  }
+  const auto contains = [&](const std::string& root) { return is_within(resolved, root); };
+  if (!rules.roots.empty() && std::none_of(rules.roots.begin(), rules.roots.end(), contains)) {
+    return str("it is outside allowed_mount_roots: ", join(rules.roots, ", "));
   }
   if (mode != model::MountMode::rw) return {};
   for (const char* path : kReadOnly) {
@@ -96,20 +99,23 @@ std::string refusal(const std::string& resolved, model::MountMode mode,
 }
 
 MountSource open_mount_source(const std::string& host_path, model::MountMode mode,
-                              const std::vector<std::string>& protected_paths) {
+                              const MountRules& rules) {
   const auto refuse = [&](const std::string& why) {
     return Error(ErrorCode::mount_refused,
                  str("host path ", printable(host_path), " cannot be mounted: ", why));
+  };
+  // The sentence that clients of LangBot's runtime know, and the reason.
+  const auto judge = [&](const std::string& resolved) {
+    if (const std::string why = refusal(resolved, mode, rules); !why.empty()) {
+      throw Error(ErrorCode::mount_refused,
+                  str("host_path ", printable(host_path), " is blocked for security: ", why));
+    }
   };
   if (!host_path.starts_with("/")) throw refuse("it is not an absolute path of this host");
   MountSource source;
   source.place = UniqueFd(::open(host_path.c_str(), O_PATH | O_CLOEXEC));
   if (!source.place && errno == ENOENT && mode == model::MountMode::rw) {
-    source.place = make_directories(host_path, [&](const std::string& resolved) {
-      if (const std::string why = refusal(resolved, mode, protected_paths); !why.empty()) {
-        throw refuse(why);
-      }
-    });
+    source.place = make_directories(host_path, judge);
   }
   if (!source.place) {
     throw refuse(errno == ENOENT ? "it does not exist" : error_text(errno));
@@ -117,9 +123,7 @@ MountSource open_mount_source(const std::string& host_path, model::MountMode mod
   struct stat info {};
   check_syscall(host_path, ::fstat(source.place.get(), &info));
   source.resolved = resolved_path(source.place.get(), host_path);
-  if (const std::string why = refusal(source.resolved, mode, protected_paths); !why.empty()) {
-    throw refuse(why);
-  }
+  judge(source.resolved);
   if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode)) {
     throw refuse("it is neither a directory nor a regular file");
   }

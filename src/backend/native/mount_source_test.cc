@@ -58,7 +58,7 @@ TEST(Refusal, KeepsSystemProgramsReadOnly) {
 }
 
 TEST(Refusal, ProtectsOurOwnState) {
-  const std::vector<std::string> protected_paths = {"/srv/caisson/state"};
+  const MountRules protected_paths{.protected_paths = {"/srv/caisson/state"}, .roots = {}};
   EXPECT_EQ(refusal("/srv/caisson/state", MountMode::ro, protected_paths),
             "/srv/caisson/state of the host is never shown to a box");
   EXPECT_EQ(refusal("/srv/caisson/state/images", MountMode::ro, protected_paths),
@@ -68,13 +68,24 @@ TEST(Refusal, ProtectsOurOwnState) {
   EXPECT_EQ(refusal("/srv/caisson/work", MountMode::rw, protected_paths), "");
 }
 
+TEST(MountSourceRules, StayWithinTheRoots) {
+  const MountRules rules{.protected_paths = {}, .roots = {"/srv/a", "/srv/b"}};
+  EXPECT_EQ(refusal("/srv/a", MountMode::rw, rules), "");
+  EXPECT_EQ(refusal("/srv/b/below", MountMode::ro, rules), "");
+  const std::string outside = "it is outside allowed_mount_roots: /srv/a, /srv/b";
+  EXPECT_EQ(refusal("/srv/ab", MountMode::ro, rules), outside);
+  EXPECT_EQ(refusal("/srv", MountMode::ro, rules), outside);
+  EXPECT_EQ(refusal("/etc/ssl", MountMode::ro, rules), "/etc of the host is never shown to a box");
+}
+
 class MountSourceTest : public testing::Test {
  protected:
   // The sentence with which the path is refused; "" when it is taken.
   static std::string refused(const std::string& path, MountMode mode = MountMode::ro,
-                             const std::vector<std::string>& protected_paths = {}) {
+                             std::vector<std::string> protected_paths = {}) {
     try {
-      open_mount_source(path, mode, protected_paths);
+      const MountRules rules{.protected_paths = std::move(protected_paths), .roots = {}};
+      open_mount_source(path, mode, rules);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::mount_refused) << error.what();
       return error.what();
@@ -83,6 +94,9 @@ class MountSourceTest : public testing::Test {
   }
   static std::string sentence(const std::string& path, const std::string& why) {
     return "host path " + path + " cannot be mounted: " + why;
+  }
+  static std::string blocked(const std::string& path, const std::string& why) {
+    return "host_path " + path + " is blocked for security: " + why;
   }
   static std::string content_at(int directory, const std::string& name) {
     const UniqueFd file = open_file_at(directory, name, O_RDONLY);
@@ -131,11 +145,11 @@ TEST_F(MountSourceTest, MakesAMissingReadWriteDirectory) {
 
 TEST_F(MountSourceTest, MakesNothingInAPlaceThatIsNeverShown) {
   EXPECT_EQ(refused("/etc/caisson-test-absent/x", MountMode::rw),
-            sentence("/etc/caisson-test-absent/x", "/etc of the host is never shown to a box"));
+            blocked("/etc/caisson-test-absent/x", "/etc of the host is never shown to a box"));
   EXPECT_FALSE(fs::exists("/etc/caisson-test-absent"));
   const std::string hidden = host_ / "state/absent";
   EXPECT_EQ(refused(hidden, MountMode::rw, {host_ / "state"}),
-            sentence(hidden, (host_ / "state") + " of the host is never shown to a box"));
+            blocked(hidden, (host_ / "state") + " of the host is never shown to a box"));
   EXPECT_FALSE(fs::exists(host_ / "state"));
 }
 
@@ -154,10 +168,10 @@ TEST_F(MountSourceTest, JudgesWhereASymbolicLinkLeads) {
   fs::create_symlink("/", host_ / "root");
   for (const char* name : {"etc", "chain", "etc/ssl"}) {
     EXPECT_EQ(refused(host_ / name),
-              sentence(host_ / name, "/etc of the host is never shown to a box"));
+              blocked(host_ / name, "/etc of the host is never shown to a box"));
   }
   EXPECT_EQ(refused(host_ / "root"),
-            sentence(host_ / "root", "it contains /etc, which is never shown to a box"));
+            blocked(host_ / "root", "it contains /etc, which is never shown to a box"));
   fs::create_directory(host_ / "state");
   fs::create_symlink("state", host_ / "to-state");
   EXPECT_NE(refused(host_ / "to-state", MountMode::ro, {host_ / "state"}), "");
@@ -168,7 +182,7 @@ TEST_F(MountSourceTest, RefusesANewDirectoryBehindALinkToAPlaceThatIsNeverShown)
   fs::create_symlink("state", host_ / "link");
   const std::string path = host_ / "link/absent";
   EXPECT_EQ(refused(path, MountMode::rw, {host_ / "state"}),
-            sentence(path, (host_ / "state") + " of the host is never shown to a box"));
+            blocked(path, (host_ / "state") + " of the host is never shown to a box"));
   EXPECT_TRUE(fs::is_empty(host_ / "state"));
 }
 
@@ -193,10 +207,10 @@ TEST_F(MountSourceTest, GivesANewDirectoryToTheOwnerOfTheOneAboveIt) {
 TEST_F(MountSourceTest, IsNotDeceivedByDotsOrKernelLinks) {
   for (const std::string& path : {host_ / "../../etc", std::string("/proc/self/root/etc"),
                                   std::string("//etc//."), std::string("/usr/../etc/ssl")}) {
-    EXPECT_EQ(refused(path), sentence(path, "/etc of the host is never shown to a box"));
+    EXPECT_EQ(refused(path), blocked(path, "/etc of the host is never shown to a box"));
   }
   EXPECT_EQ(refused("/proc/self/root"),
-            sentence("/proc/self/root", "it contains /etc, which is never shown to a box"));
+            blocked("/proc/self/root", "it contains /etc, which is never shown to a box"));
 }
 
 TEST_F(MountSourceTest, KeepsWhatItOpenedWhenALinkIsSwapped) {
@@ -244,9 +258,9 @@ TEST_F(MountSourceTest, RefusesSocketsFifosAndDevices) {
 TEST_F(MountSourceTest, ShowsSystemProgramsReadOnlyAtMost) {
   EXPECT_EQ(open_mount_source("/usr/bin", MountMode::ro, {}).resolved, "/usr/bin");
   EXPECT_EQ(refused("/usr/bin", MountMode::rw),
-            sentence("/usr/bin", "/usr can be mounted read-only at most"));
+            blocked("/usr/bin", "/usr can be mounted read-only at most"));
   EXPECT_EQ(refused("/usr/share/caisson-test-absent", MountMode::rw),
-            sentence("/usr/share/caisson-test-absent", "/usr can be mounted read-only at most"));
+            blocked("/usr/share/caisson-test-absent", "/usr can be mounted read-only at most"));
   EXPECT_FALSE(fs::exists("/usr/share/caisson-test-absent"));
 }
 

@@ -105,8 +105,9 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     return expected_layers(facts, spec);
   }
 
-  std::vector<std::string> protected_paths() const {
-    return {options.state_dir.native(), runtime_directory().native()};
+  MountRules mount_rules() const {
+    return {.protected_paths = {options.state_dir.native(), runtime_directory().native()},
+            .roots = options.mount_roots};
   }
 
   // Mounts of an ordinary user are bound by the launcher, in the namespace it made for that.
@@ -188,7 +189,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     bury();
     model::IsolationReport report = expect(spec);
     require_layers(report, accepted);
-    std::vector<WantedMount> wanted = open_mounts(spec, protected_paths());
+    std::vector<WantedMount> wanted = open_mounts(spec, mount_rules());
     const std::shared_ptr<Template> root = co_await templates.get(spec.image);
     const std::shared_ptr<LauncherClient> launcher = root->launcher;
     const Slots::Lease slot = co_await slots->take(launcher);

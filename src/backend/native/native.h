@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "model/isolation.h"
@@ -14,6 +15,8 @@ struct Options {
   std::filesystem::path state_dir;  // imported images live below it
   // Layers whose absence the operator accepted. A box without one of them starts, and says so.
   std::set<model::Layer> allow_missing;
+  // Directories of the host that boxes may show parts of, resolved; empty: all but what never may.
+  std::vector<std::string> mount_roots;
   // Keep a process ready for the next box. Of no use to who makes a single one.
   bool keep_spares = true;
   // For tests of failure: these layers are treated as if the host could not provide them.
