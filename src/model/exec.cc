@@ -12,6 +12,25 @@ BoxSpec read_exec_request(const boost::json::value& value) {
   return spec;
 }
 
+std::string_view to_string(OnTimeout choice) {
+  return choice == OnTimeout::end_command ? "end_command" : "end_session";
+}
+
+std::string_view to_string(OnDisconnect choice) {
+  return choice == OnDisconnect::keep ? "keep" : "cancel";
+}
+
+ExecOptions read_exec_options(const boost::json::value& value) {
+  ObjectReader reader(value, "");
+  ExecOptions options;
+  if (reader.has("stdin")) options.input = reader.required_raw_text("stdin");
+  options.on_timeout = reader.choice("on_timeout", options.on_timeout,
+                                     {OnTimeout::end_session, OnTimeout::end_command});
+  options.on_disconnect = reader.choice("on_disconnect", options.on_disconnect,
+                                        {OnDisconnect::cancel, OnDisconnect::keep});
+  return options;
+}
+
 std::string_view to_string(ExecStatus status) {
   return status == ExecStatus::timed_out ? "timed_out" : "completed";
 }

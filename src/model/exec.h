@@ -14,6 +14,22 @@ namespace caisson::model {
 // it. As read_box_spec(), and "cmd must not be empty".
 BoxSpec read_exec_request(const boost::json::value& value);
 
+// What a timeout ends: as with LangBot the session, or only the command.
+enum class OnTimeout { end_session, end_command };
+// What becomes of a command whose caller goes away before it has ended.
+enum class OnDisconnect { cancel, keep };
+std::string_view to_string(OnTimeout choice);
+std::string_view to_string(OnDisconnect choice);
+
+// What an exec may say besides: fields of our own, which LangBot does not send.
+struct ExecOptions {
+  std::string input;  // "stdin"
+  OnTimeout on_timeout = OnTimeout::end_session;
+  OnDisconnect on_disconnect = OnDisconnect::cancel;
+  bool operator==(const ExecOptions&) const = default;
+};
+ExecOptions read_exec_options(const boost::json::value& value);
+
 enum class ExecStatus { completed, timed_out };
 std::string_view to_string(ExecStatus status);
 

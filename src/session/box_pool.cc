@@ -1,0 +1,115 @@
+#include "session/box_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace caisson::session {
+
+std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec) {
+  const auto shown = [](const model::MountSpec& mount) {
+    return mount.mode != model::MountMode::none;
+  };
+  if (spec.host_path && spec.host_path_mode != model::MountMode::none) return std::nullopt;
+  if (std::any_of(spec.extra_mounts.begin(), spec.extra_mounts.end(), shown)) return std::nullopt;
+  model::BoxSpec shape;
+  shape.session_id = "pool";
+  shape.network = spec.network;
+  shape.image = spec.image;
+  shape.mount_path = spec.mount_path;
+  shape.workdir = spec.mount_path;
+  shape.cpus = spec.cpus;
+  shape.memory_mb = spec.memory_mb;
+  shape.pids_limit = spec.pids_limit;
+  shape.read_only_rootfs = spec.read_only_rootfs;
+  return shape;
+}
+
+BoxPool::BoxPool(boost::asio::any_io_executor executor, backend::Backend& backend,
+                 std::size_t kinds)
+    : backend_(backend), kinds_(kinds), tasks_(std::move(executor)) {}
+
+void BoxPool::warm_up() {
+  if (kinds_ > 0) refill(*shape_of(model::BoxSpec{}));
+}
+
+Task<ReadyBox> BoxPool::acquire(model::BoxSpec spec) {
+  const std::optional<model::BoxSpec> shape =
+      kinds_ > 0 && !stopping_ ? shape_of(spec) : std::nullopt;
+  ReadyBox result;
+  if (shape) {
+    ReadyBox& ready = kind_of(*shape).ready;
+    if (ready.box && ready.box->alive()) result = std::exchange(ready, {});
+    refill(*shape);
+  }
+  if (result.box) {
+    ++hits_;
+    co_return result;
+  }
+  ++misses_;
+  result.box = co_await backend_.create(std::move(spec));
+  co_return result;
+}
+
+// The shelf of that kind, now the first one. The last one makes room for a new kind; what is on it
+// ends with it.
+BoxPool::Kind& BoxPool::kind_of(const model::BoxSpec& shape) {
+  const auto found = std::find_if(shelves_.begin(), shelves_.end(),
+                                  [&](const Kind& kind) { return kind.shape == shape; });
+  if (found != shelves_.end()) {
+    shelves_.splice(shelves_.begin(), shelves_, found);
+  } else {
+    shelves_.push_front({.shape = shape, .ready = {}});
+    if (shelves_.size() > kinds_) shelves_.pop_back();
+  }
+  return shelves_.front();
+}
+
+void BoxPool::refill(const model::BoxSpec& shape) {
+  Kind& kind = kind_of(shape);
+  if (kind.being_made || (kind.ready.box && kind.ready.box->alive())) return;
+  kind.being_made = true;
+  tasks_.spawn("make a box ahead", make(shape));
+}
+
+Task<void> BoxPool::make(model::BoxSpec shape) {
+  ReadyBox made;
+  std::string failure;
+  try {
+    model::BoxSpec spec = shape;
+    made.box = co_await backend_.create(std::move(spec));
+    ShellSettings settings{.workdir = shape.mount_path, .env = {}};
+    made.shell = co_await WaitingShell::start(*made.box, std::move(settings));
+  } catch (const Error& error) {
+    failure = error.what();
+  }
+  const auto found = std::find_if(shelves_.begin(), shelves_.end(),
+                                  [&](const Kind& kind) { return kind.shape == shape; });
+  if (found != shelves_.end()) found->being_made = false;
+  if (!failure.empty()) {
+    // Whoever asks for such a box next gets the error itself.
+    log::debug("no box could be made ahead", "error", failure);
+  } else if (found != shelves_.end() && !stopping_) {
+    found->ready = std::move(made);
+  }
+}
+
+Task<void> BoxPool::stop() {
+  stopping_ = true;
+  co_await tasks_.finish();
+  for (Kind& kind : shelves_) {
+    kind.ready.shell = {};
+    if (kind.ready.box) co_await kind.ready.box->destroy(std::chrono::milliseconds(0));
+  }
+  shelves_.clear();
+}
+
+std::size_t BoxPool::ready() const {
+  return static_cast<std::size_t>(
+      std::count_if(shelves_.begin(), shelves_.end(),
+                    [](const Kind& kind) { return kind.ready.box != nullptr; }));
+}
+
+}  // namespace caisson::session

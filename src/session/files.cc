@@ -1,0 +1,233 @@
+#include "session/files.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "backend/guest_image.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::session {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+
+namespace {
+
+constexpr std::size_t kPiece = 256u << 10;
+constexpr std::size_t kMaxAnswer = 256;
+constexpr std::size_t kMaxListing = 16u << 20;
+
+ErrorCode code_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::forbidden;
+    case ENOSPC:
+    case EDQUOT:
+    case ENOMEM:
+      return ErrorCode::storage_full;
+    default:
+      return ErrorCode::validation_error;
+  }
+}
+
+stream_descriptor adopt(const asio::any_io_executor& executor, UniqueFd fd) {
+  set_nonblocking(fd.get());
+  stream_descriptor descriptor(executor, fd.get());
+  fd.release();
+  return descriptor;
+}
+
+}  // namespace
+
+// The program at work in the box, and the conversation with it.
+struct Files::Download::Mover {
+  Mover(const asio::any_io_executor& executor, Session::Use session_in, std::string path_in,
+        backend::StartedCommand command_in)
+      : session(std::move(session_in)),
+        path(std::move(path_in)),
+        in(adopt(executor, std::move(command_in.in))),
+        out(adopt(executor, std::move(command_in.out))),
+        command(std::move(command_in)) {}
+
+  [[noreturn]] void throw_lost() const {
+    throw Error(ErrorCode::box_lost,
+                str("session ", printable(session->id()), ": ", printable(path),
+                    ": the box ended, or ended the program that moves files"));
+  }
+
+  // Some bytes; none at the end.
+  Task<std::string> read() {
+    std::string bytes(kPiece, '\0');
+    const auto [error, got] =
+        co_await out.async_read_some(asio::buffer(bytes), asio::as_tuple(asio::use_awaitable));
+    if (error && error != asio::error::eof) throw_lost();
+    bytes.resize(got);
+    co_return bytes;
+  }
+
+  // The line the program begins with. What was read beyond it stays in `rest`.
+  Task<std::uint64_t> answer() {
+    std::size_t end = std::string::npos;
+    while ((end = rest.find('\n')) == std::string::npos) {
+      const std::string more = co_await read();
+      if (more.empty() || rest.size() > kMaxAnswer) throw_lost();
+      rest += more;
+    }
+    const std::string line = rest.substr(0, end);
+    rest.erase(0, end + 1);
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const auto number = parse_integer(space < line.size() ? line.substr(space + 1) : "");
+    if (!number || *number < 0) throw_lost();
+    if (line.starts_with("error ")) {
+      const int error = static_cast<int>(*number);
+      throw Error(code_of(error), str("session ", printable(session->id()), ": ", printable(path),
+                                      ": ", error_text(error)));
+    }
+    co_return static_cast<std::uint64_t>(*number);
+  }
+
+  Task<void> send(std::string bytes) {
+    const auto [error, sent] =
+        co_await asio::async_write(in, asio::buffer(bytes), asio::as_tuple(asio::use_awaitable));
+    // A program that reads no more has a reason, and its answer says which.
+    if (error) {
+      co_await answer();
+      throw_lost();
+    }
+  }
+
+  Session::Use session;
+  std::string path;
+  stream_descriptor in;
+  stream_descriptor out;
+  backend::StartedCommand command;
+  std::string rest;
+};
+
+Files::Files() : program_(backend::open_guest_program()) {}
+
+Task<std::shared_ptr<Files::Download::Mover>> Files::start(Session::Use session,
+                                                           std::vector<std::string> arguments) {
+  const asio::any_io_executor executor = co_await asio::this_coro::executor;
+  const std::string path = arguments.at(1);
+  if (path.empty() || path.find('\0') != std::string::npos) {
+    throw Error(ErrorCode::validation_error, "path must not be empty");
+  }
+  backend::ProcessSpec process;
+  process.argv = {"/proc/self/fd/3", "files"};
+  process.argv.insert(process.argv.end(), arguments.begin(), arguments.end());
+  process.cwd = session->spec().mount_path;
+  std::vector<UniqueFd> more;
+  more.emplace_back(check_syscall("files", ::fcntl(program_.get(), F_DUPFD_CLOEXEC, 3)));
+  backend::StartedCommand command =
+      co_await session->start_beside(std::move(process), std::move(more));
+  co_return std::make_shared<Download::Mover>(executor, std::move(session), path,
+                                              std::move(command));
+}
+
+Task<Files::Download> Files::get(Session::Use session, std::string path) {
+  std::vector<std::string> arguments{"get", std::move(path)};
+  Download download;
+  download.mover_ = co_await start(std::move(session), std::move(arguments));
+  download.size_ = co_await download.mover_->answer();
+  download.left_ = download.size_;
+  download.first_ = std::exchange(download.mover_->rest, {});
+  co_return download;
+}
+
+Task<std::optional<std::string>> Files::Download::next() {
+  if (left_ == 0) co_return std::nullopt;
+  std::string piece = std::exchange(first_, {});
+  if (piece.empty()) piece = co_await mover_->read();
+  if (piece.empty() || piece.size() > left_) mover_->throw_lost();
+  left_ -= piece.size();
+  co_return piece;
+}
+
+Task<Files::Upload> Files::put(Session::Use session, std::string path, unsigned mode) {
+  char digits[8];
+  std::snprintf(digits, sizeof digits, "%o", mode & 0777);
+  session->files_changed();
+  std::vector<std::string> arguments{"put", std::move(path), digits};
+  Upload upload;
+  upload.mover_ = co_await start(std::move(session), std::move(arguments));
+  co_return upload;
+}
+
+Task<void> Files::Upload::write(std::string piece) {
+  while (!piece.empty()) {
+    const std::size_t size = std::min(piece.size(), kPiece);
+    std::string framed;
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      framed.push_back(static_cast<char>((size >> shift) & 0xff));
+    }
+    framed += piece.substr(0, size);
+    piece.erase(0, size);
+    co_await mover_->send(std::move(framed));
+  }
+}
+
+Task<void> Files::Upload::commit() {
+  std::string end(4, '\0');
+  co_await mover_->send(std::move(end));
+  co_await mover_->answer();
+  mover_->session->files_changed();
+}
+
+Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path) {
+  std::vector<std::string> arguments{"list", std::move(path)};
+  const auto mover = co_await start(std::move(session), std::move(arguments));
+  const std::uint64_t size = co_await mover->answer();
+  if (size > kMaxListing) {
+    throw Error(ErrorCode::payload_too_large,
+                str(printable(mover->path), " has too many entries to list"));
+  }
+  std::string text = std::exchange(mover->rest, {});
+  while (text.size() < size) {
+    const std::string more = co_await mover->read();
+    if (more.empty()) mover->throw_lost();
+    text += more;
+  }
+  std::vector<FileEntry> entries;
+  for (const std::string_view record : split(text, '\0')) {
+    const std::vector<std::string_view> fields = split(record, ' ');
+    if (fields.size() < 5 || fields[0].size() != 1) continue;
+    std::size_t name = 0;
+    for (std::size_t i = 0; i < 4; ++i) name += fields[i].size() + 1;
+    entries.push_back({.name = decode_utf8(record.substr(name)),
+                       .type = fields[0][0],
+                       .mode = static_cast<unsigned>(parse_integer(fields[1]).value_or(0)),
+                       .size = static_cast<std::uint64_t>(parse_integer(fields[2]).value_or(0)),
+                       .modified = parse_integer(fields[3]).value_or(0)});
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const FileEntry& a, const FileEntry& b) { return a.name < b.name; });
+  co_return entries;
+}
+
+Task<void> Files::remove(Session::Use session, std::string path) {
+  session->files_changed();
+  std::vector<std::string> arguments{"remove", std::move(path)};
+  const auto mover = co_await start(std::move(session), std::move(arguments));
+  co_await mover->answer();
+}
+
+}  // namespace caisson::session

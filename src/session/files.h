@@ -1,0 +1,70 @@
+#pragma once
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/task.h"
+#include "backend/run.h"
+#include "base/unique_fd.h"
+#include "session/session.h"
+
+namespace caisson::session {
+
+struct FileEntry {
+  std::string name;
+  char type = 'f';  // f, d, l (link), o (other)
+  unsigned mode = 0;
+  std::uint64_t size = 0;
+  std::int64_t modified = 0;  // seconds since 1970
+};
+
+// Moves files in and out of boxes. A program of ours does it inside the box, as the payload's user:
+// whatever a payload does to its files meanwhile, nothing of the host is ever read or written. A
+// relative path starts in the session's workspace. Failures are validation_error, not_found,
+// storage_full or forbidden, and name the path.
+class Files {
+ public:
+  Files();
+
+  // The content of a regular file, in pieces.
+  class Download {
+   public:
+    std::uint64_t size() const { return size_; }
+    Task<std::optional<std::string>> next();
+
+   private:
+    friend class Files;
+    struct Mover;
+    std::shared_ptr<Mover> mover_;
+    std::string first_;  // of the content, read with the answer
+    std::uint64_t size_ = 0;
+    std::uint64_t left_ = 0;
+  };
+  Task<Download> get(Session::Use session, std::string path);
+
+  // A file that appears as a whole when it is committed; one that is dropped leaves nothing.
+  class Upload {
+   public:
+    Task<void> write(std::string piece);
+    Task<void> commit();
+
+   private:
+    friend class Files;
+    std::shared_ptr<Download::Mover> mover_;
+  };
+  Task<Upload> put(Session::Use session, std::string path, unsigned mode);
+
+  Task<std::vector<FileEntry>> list(Session::Use session, std::string path);
+  Task<void> remove(Session::Use session, std::string path);
+
+ private:
+  Task<std::shared_ptr<Download::Mover>> start(Session::Use session,
+                                               std::vector<std::string> arguments);
+
+  UniqueFd program_;
+};
+
+}  // namespace caisson::session

@@ -1,0 +1,365 @@
+#include "session/registry.h"
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "session/compare.h"
+
+namespace caisson::session {
+
+namespace {
+
+// How often sessions are looked at: for expiry, and while there are shells that may rest.
+constexpr auto kSlowRound = std::chrono::seconds(30);
+constexpr auto kQuickRound = std::chrono::seconds(1);
+
+class Counted {
+ public:
+  explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { --count_; }
+
+ private:
+  std::size_t& count_;
+};
+
+}  // namespace
+
+Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& backend,
+                   store::AsyncStore* store, Settings settings)
+    : executor_(std::move(executor)),
+      backend_(backend),
+      store_(store),
+      settings_(settings),
+      pool_(executor_, backend_, settings_.pooled_kinds),
+      house_timer_(executor_),
+      closings_(executor_),
+      tasks_(executor_) {}
+
+// Boxes end with the daemon that made them. A persistent session keeps its name and its settings,
+// and gets a new box when it is used; of the others nothing is left to keep.
+Task<void> Registry::start() {
+  if (store_ != nullptr) {
+    for (store::SessionRecord& record : co_await store_->sessions()) {
+      if (record.spec.persistent) {
+        entry_of(record.session_id)->dormant = std::move(record.spec);
+      } else {
+        co_await store_->remove_session(record.session_id);
+      }
+    }
+  }
+  tasks_.spawn("expire sessions", keep_house());
+  pool_.warm_up();
+}
+
+Task<void> Registry::stop() {
+  stopping_ = true;
+  co_await tasks_.stop();
+  for (;;) {
+    const auto all = entries_;
+    for (const auto& [id, entry] : all) begin_closing(entry);
+    co_await closings_.finish();
+    // A creation that was under way has noticed by now that it came too late, or soon will.
+    const bool busy = being_made_ > 0;
+    if (!busy) break;
+    boost::asio::steady_timer pause(executor_, std::chrono::milliseconds(1));
+    co_await pause.async_wait(boost::asio::use_awaitable);
+  }
+  co_await pool_.stop();
+}
+
+Registry::EntryPtr Registry::entry_of(const std::string& id) {
+  EntryPtr& entry = entries_[id];
+  if (!entry) entry = std::make_shared<Entry>(executor_);
+  return entry;
+}
+
+// A name of which nothing is left takes no room.
+void Registry::forget(const std::string& id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  const Entry& entry = *found->second;
+  if (entry.session || entry.closing || entry.dormant || !entry.operations.free()) return;
+  entries_.erase(found);
+}
+
+void Registry::throw_not_found(const std::string& id) {
+  throw Error(ErrorCode::session_not_found, str("session ", printable(id), " not found"));
+}
+
+Task<SessionView> Registry::create(model::BoxSpec spec) {
+  const std::shared_ptr<Session> session = co_await get_or_create(std::move(spec));
+  co_return view_of(*session);
+}
+
+Task<model::ExecResult> Registry::exec(ExecRequest request) {
+  if (request.spec.cmd.size() > settings_.max_command_bytes) {
+    throw Error(ErrorCode::payload_too_large,
+                str("cmd is larger than ", settings_.max_command_bytes,
+                    " bytes: put it into a file of the session and run that"));
+  }
+  const std::string id = request.spec.session_id;
+  const bool end_session = request.options.on_timeout == model::OnTimeout::end_session;
+  model::BoxSpec spec = request.spec;
+  const std::shared_ptr<Session> session = co_await get_or_create(std::move(spec));
+  model::ExecResult result = co_await session->exec(std::move(request));
+  ++execs_;
+  if (result.oom) ++ooms_;
+  if (result.status == model::ExecStatus::timed_out) {
+    ++timeouts_;
+    const auto found = entries_.find(id);
+    if (end_session && found != entries_.end() && found->second->session == session) {
+      const std::shared_ptr<Event> closed = begin_closing(found->second);
+      if (closed) co_await closed->wait();
+    }
+  }
+  co_return result;
+}
+
+Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
+  const std::string id = spec.session_id;
+  expire();
+  const EntryPtr entry = entry_of(id);
+  std::optional<Turns::Turn> turn = co_await entry->operations.take();
+  // The entry is forgotten with the turn when nothing came of it.
+  struct Forget {
+    Registry& registry;
+    const std::string& name;
+    std::optional<Turns::Turn>& turn;
+    ~Forget() {
+      turn.reset();
+      registry.forget(name);
+    }
+  } const forget{*this, id, turn};
+
+  if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
+  while (entry->closing) {
+    const std::shared_ptr<Event> closing = entry->closing;
+    co_await closing->wait();
+  }
+  const model::BoxSpec* existing = entry->session   ? &entry->session->spec()
+                                   : entry->dormant ? &*entry->dormant
+                                                    : nullptr;
+  if (existing != nullptr) {
+    if (const auto conflict = first_conflict(*existing, spec)) {
+      throw Error(ErrorCode::session_conflict,
+                  str("Box session ", printable(id), " already exists with ", *conflict));
+    }
+  }
+  if (entry->session) {
+    if (entry->session->alive() && same_extra_mounts(entry->session->spec(), spec)) {
+      const Session::Use touched(entry->session);
+      co_return entry->session;
+    }
+    const std::shared_ptr<Event> closed = begin_closing(entry);
+    if (closed) co_await closed->wait();
+  }
+  co_return co_await make_session(entry, std::move(spec));
+}
+
+void Registry::check_capacity() const {
+  std::size_t held = being_made_ + being_closed_;
+  for (const auto& [id, entry] : entries_) held += entry->session ? 1 : 0;
+  if (held >= settings_.max_sessions) {
+    throw Error(ErrorCode::capacity_reached,
+                str("Box session capacity reached (", settings_.max_sessions, ")"));
+  }
+}
+
+Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::BoxSpec spec) {
+  check_capacity();
+  const Counted counted(being_made_);
+  const Deadline started = Clock::now();
+  model::BoxSpec wanted = spec;
+  ReadyBox ready;
+  try {
+    ready = co_await pool_.acquire(std::move(wanted));
+  } catch (const Error& error) {
+    // To LangBot's clients a mount that may not be is a fault of the request.
+    if (error.code() != ErrorCode::mount_refused) throw;
+    throw Error(ErrorCode::validation_error, error.what());
+  }
+  auto session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
+                                           std::move(spec), std::move(ready));
+  std::exception_ptr failure;
+  try {
+    if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
+    if (store_ != nullptr) {
+      const model::SessionInfo info = session->info();
+      store::SessionRecord record{.session_id = session->id(),
+                                  .spec = session->spec(),
+                                  .backend_name = info.backend_name,
+                                  .backend_session_id = info.backend_session_id,
+                                  .created_at = info.created_at,
+                                  .last_used_at = info.last_used_at};
+      co_await store_->put_session(std::move(record));
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) {
+    co_await session->close();
+    std::rethrow_exception(failure);
+  }
+  entry->dormant.reset();
+  entry->session = session;
+  ++created_;
+  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
+  log::info("session made", "session", session->id(), "box", session->box().id(), "us",
+            took.count());
+  co_return session;
+}
+
+// From here on the name has no session. The work goes on whoever waits for it; null: there is
+// nothing to end.
+std::shared_ptr<Event> Registry::begin_closing(EntryPtr entry) {
+  if (!entry->session) return entry->closing;
+  std::shared_ptr<Session> session = std::exchange(entry->session, nullptr);
+  entry->closing = std::make_shared<Event>(executor_);
+  const std::shared_ptr<Event> done = entry->closing;
+  ++being_closed_;
+  closings_.spawn("close a session", close(std::move(entry), std::move(session), done));
+  return done;
+}
+
+Task<void> Registry::close(EntryPtr entry, std::shared_ptr<Session> session,
+                           std::shared_ptr<Event> done) {
+  const std::string id = session->id();
+  std::string failure;
+  try {
+    co_await session->close();
+    // Persistent sessions outlive the daemon, not their deletion.
+    if (store_ != nullptr && !(stopping_ && session->spec().persistent)) {
+      co_await store_->remove_session(id);
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  --being_closed_;
+  entry->closing.reset();
+  done->set();
+  forget(id);
+  if (failure.empty()) {
+    log::info("session closed", "session", id);
+  } else {
+    log::error("session not closed cleanly", "session", id, "error", failure);
+  }
+}
+
+Task<void> Registry::remove(std::string id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) throw_not_found(id);
+  const EntryPtr entry = found->second;
+  {
+    const std::optional<Turns::Turn> turn = co_await entry->operations.take();
+    const bool dormant = std::exchange(entry->dormant, std::nullopt).has_value();
+    const std::shared_ptr<Event> closed = begin_closing(entry);
+    if (closed) {
+      co_await closed->wait();
+    } else if (!dormant) {
+      throw_not_found(id);
+    } else if (store_ != nullptr) {
+      co_await store_->remove_session(id);
+    }
+  }
+  forget(id);
+}
+
+Session::Use Registry::use(const std::string& id) {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || !found->second->session) throw_not_found(id);
+  return Session::Use(found->second->session);
+}
+
+SessionView Registry::view_of(const Session& session) {
+  return {.info = session.info(),
+          .alive = session.alive(),
+          .in_use = session.in_use(),
+          .execs = session.execs(),
+          .isolation = session.box().isolation()};
+}
+
+std::optional<SessionView> Registry::find(const std::string& id) const {
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return std::nullopt;
+  const Entry& entry = *found->second;
+  if (entry.session) return view_of(*entry.session);
+  if (!entry.dormant) return std::nullopt;
+  SessionView view{.info = model::session_info_of(*entry.dormant), .alive = false};
+  view.info.backend_name = backend_.name();
+  return view;
+}
+
+SessionView Registry::get(const std::string& id) const {
+  std::optional<SessionView> view = find(id);
+  if (!view) throw_not_found(id);
+  return std::move(*view);
+}
+
+std::vector<SessionView> Registry::list() const {
+  std::vector<SessionView> views;
+  for (const auto& [id, entry] : entries_) {
+    if (std::optional<SessionView> view = find(id)) views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+bool Registry::is_expired(const Session& session) const {
+  if (session.in_use()) return false;
+  const auto limit = session.spec().persistent ? settings_.persistent_idle_limit : settings_.ttl;
+  if (limit.count() <= 0) return false;
+  return Clock::now() - session.last_used() > limit;
+}
+
+void Registry::expire() {
+  const auto all = entries_;
+  for (const auto& [id, entry] : all) {
+    if (!entry->session || !is_expired(*entry->session)) continue;
+    ++expired_;
+    log::info("session expired", "session", id);
+    begin_closing(entry);
+  }
+}
+
+Task<void> Registry::keep_house() {
+  for (;;) {
+    bool parked = false;
+    for (const auto& [id, entry] : entries_) {
+      if (!entry->session) continue;
+      entry->session->rest();
+      parked = parked || entry->session->has_parked_shell();
+    }
+    const auto round = std::min<std::chrono::seconds>(kSlowRound, settings_.ttl);
+    house_timer_.expires_after(parked ? kQuickRound : std::max(round, kQuickRound));
+    co_await house_timer_.async_wait(boost::asio::use_awaitable);
+    expire();
+  }
+}
+
+RegistryStatus Registry::status() const {
+  RegistryStatus status{.being_made = being_made_,
+                        .being_closed = being_closed_,
+                        .pooled_boxes = pool_.ready(),
+                        .pool_hits = pool_.hits(),
+                        .pool_misses = pool_.misses(),
+                        .created = created_,
+                        .expired = expired_,
+                        .execs = execs_,
+                        .timeouts = timeouts_,
+                        .ooms = ooms_};
+  for (const auto& [id, entry] : entries_) {
+    if (!entry->session) continue;
+    ++status.sessions;
+    if (entry->session->has_parked_shell()) ++status.parked_shells;
+  }
+  return status;
+}
+
+}  // namespace caisson::session

@@ -1,0 +1,125 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "async/event.h"
+#include "async/task.h"
+#include "async/task_group.h"
+#include "async/turns.h"
+#include "backend/backend.h"
+#include "model/exec.h"
+#include "model/session_info.h"
+#include "session/box_pool.h"
+#include "session/session.h"
+#include "store/async_store.h"
+
+namespace caisson::session {
+
+// What people and machines ask about a session that exists.
+struct SessionView {
+  model::SessionInfo info;
+  bool alive = true;  // false: its box has ended; the next use makes a new one
+  bool in_use = false;
+  std::uint64_t execs = 0;
+  model::IsolationReport isolation;
+};
+
+struct RegistryStatus {
+  std::size_t sessions = 0;
+  std::size_t being_made = 0;
+  std::size_t being_closed = 0;
+  std::size_t parked_shells = 0;
+  std::size_t pooled_boxes = 0;
+  std::uint64_t pool_hits = 0;
+  std::uint64_t pool_misses = 0;
+  std::uint64_t created = 0;
+  std::uint64_t expired = 0;
+  std::uint64_t execs = 0;
+  std::uint64_t timeouts = 0;
+  std::uint64_t ooms = 0;
+};
+
+// All sessions of a daemon. Operations on one name happen one after the other, in the order in
+// which they came; different names never wait for each other.
+class Registry {
+ public:
+  // `store` may be null: then nothing survives. Everything referred to outlives the registry.
+  Registry(boost::asio::any_io_executor executor, backend::Backend& backend,
+           store::AsyncStore* store, Settings settings);
+
+  // Takes over what a previous daemon left in the store, begins to expire sessions and to make
+  // boxes ahead.
+  Task<void> start();
+  // Refuses new work, then ends every session, execs included.
+  Task<void> stop();
+
+  // The session of spec.session_id, made if there is none. Throws session_conflict when there is
+  // one with other settings, capacity_reached, and what the backend throws.
+  Task<SessionView> create(model::BoxSpec spec);
+
+  // The same, and a command in it. A timeout ends the session unless the request says otherwise.
+  Task<model::ExecResult> exec(ExecRequest request);
+
+  // Holds a session that exists, for work in it that is no exec. Throws session_not_found.
+  Session::Use use(const std::string& id);
+
+  std::optional<SessionView> find(const std::string& id) const;
+  SessionView get(const std::string& id) const;  // throws session_not_found
+  std::vector<SessionView> list() const;         // by name
+
+  // Waits for a creation that is under way, ends what runs, and returns when nothing is left.
+  Task<void> remove(std::string id);
+
+  RegistryStatus status() const;
+  const Settings& settings() const { return settings_; }
+
+ private:
+  // A name that something is known or going on about.
+  struct Entry {
+    explicit Entry(const boost::asio::any_io_executor& executor) : operations(executor) {}
+    Turns operations;  // get-or-create and delete, one at a time
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Event> closing;         // while a former session's box is being ended
+    std::optional<model::BoxSpec> dormant;  // of a daemon before us, without a box
+  };
+  using EntryPtr = std::shared_ptr<Entry>;
+
+  EntryPtr entry_of(const std::string& id);
+  void forget(const std::string& id);
+  Task<std::shared_ptr<Session>> get_or_create(model::BoxSpec spec);
+  Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxSpec spec);
+  std::shared_ptr<Event> begin_closing(EntryPtr entry);
+  Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
+  Task<void> keep_house();
+  void expire();
+  bool is_expired(const Session& session) const;
+  void check_capacity() const;
+  [[noreturn]] static void throw_not_found(const std::string& id);
+  static SessionView view_of(const Session& session);
+
+  boost::asio::any_io_executor executor_;
+  backend::Backend& backend_;
+  store::AsyncStore* store_;
+  const Settings settings_;
+  BoxPool pool_;
+  std::map<std::string, EntryPtr> entries_;
+  std::size_t being_made_ = 0;
+  std::size_t being_closed_ = 0;
+  std::uint64_t created_ = 0;
+  std::uint64_t expired_ = 0;
+  std::uint64_t execs_ = 0;
+  std::uint64_t timeouts_ = 0;
+  std::uint64_t ooms_ = 0;
+  bool stopping_ = false;
+  boost::asio::steady_timer house_timer_;
+  TaskGroup closings_;
+  TaskGroup tasks_;
+};
+
+}  // namespace caisson::session

@@ -1,0 +1,185 @@
+#include "session/session.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "session/output.h"
+
+namespace caisson::session {
+
+namespace {
+
+model::Timestamp wall_clock() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+std::int64_t milliseconds(std::chrono::microseconds time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+}  // namespace
+
+Session::Session(const boost::asio::any_io_executor& executor, const Settings& settings,
+                 std::string backend_name, model::BoxSpec spec, ReadyBox ready)
+    : executor_(executor),
+      settings_(settings),
+      backend_name_(std::move(backend_name)),
+      spec_(std::move(spec)),
+      box_(std::move(ready.box)),
+      parked_(std::move(ready.shell)),
+      parked_at_(Clock::now()),
+      turns_(executor),
+      last_used_(Clock::now()),
+      created_at_(wall_clock()),
+      last_used_at_(created_at_),
+      tasks_(executor) {
+  if (!settings_.park_shells) parked_ = {};
+}
+
+model::SessionInfo Session::info() const {
+  model::SessionInfo info = model::session_info_of(spec_);
+  info.backend_name = backend_name_;
+  info.backend_session_id = box_->id();
+  info.created_at = created_at_;
+  info.last_used_at = last_used_at_;
+  return info;
+}
+
+void Session::touch() {
+  last_used_ = Clock::now();
+  last_used_at_ = wall_clock();
+}
+
+void Session::throw_closed() const {
+  throw Error(ErrorCode::session_not_found, str("session ", printable(id()), " is being deleted"));
+}
+
+Task<model::ExecResult> Session::exec(ExecRequest request) {
+  const Use use(shared_from_this());
+  const std::shared_ptr<Cancellation> cancellation = request.cancellation;
+  std::optional<Turns::Turn> turn = co_await turns_.take(cancellation);
+  if (!turn || (cancellation && cancellation->cancelled())) {
+    throw Error(ErrorCode::cancelled, "the caller went away before the command began");
+  }
+  if (closed_) throw_closed();
+  std::optional<backend::RunResult> run_result;
+  std::string lost;
+  try {
+    run_result = co_await run(request);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::box_lost) throw;
+    lost = error.what();
+  }
+  if (closed_) throw_closed();
+  if (!run_result) {
+    throw Error(ErrorCode::box_lost,
+                str("session ", printable(id()), ": ", lost,
+                    "; the next exec makes a new box, and only mounted directories keep their "
+                    "files"));
+  }
+  if (cancellation && cancellation->cancelled()) {
+    throw Error(ErrorCode::cancelled, "the command was ended because its caller went away");
+  }
+  ++execs_;
+  model::ExecResult result = result_of(request, std::move(*run_result));
+  turn.reset();
+  if (settings_.park_shells && turns_.free() && !parking_ && !parked_) {
+    parking_ = true;
+    tasks_.spawn("park a shell", park());
+  }
+  co_return result;
+}
+
+// A shell that was killed before it read its command leaves nothing done: another one gets it.
+Task<backend::RunResult> Session::run(ExecRequest& request) {
+  const bool with_input = !request.options.input.empty();
+  ShellSettings wanted{.workdir = request.spec.workdir,
+                       .env = request.spec.env,
+                       .input = with_input ? backend::Input::pipe : backend::Input::none};
+  next_settings_ = wanted;
+  backend::RunOptions options{.input = request.options.input,
+                              .timeout = std::chrono::seconds(request.spec.timeout_sec),
+                              .output_limit = settings_.max_output_bytes,
+                              .viewer = request.viewer,
+                              .cancellation = request.cancellation};
+  for (int attempt = 0;; ++attempt) {
+    const bool was_parked = attempt == 0 && parked_ && parked_.settings() == wanted;
+    WaitingShell shell = co_await take_shell(wanted);
+    backend::StartedCommand command = shell.give(request.spec.cmd);
+    backend::RunOptions once = options;
+    backend::RunResult result = co_await backend::run_to_end(std::move(command), std::move(once));
+    if (!was_parked || shell.began() || result.timed_out) co_return result;
+  }
+}
+
+Task<WaitingShell> Session::take_shell(ShellSettings settings) {
+  WaitingShell parked = std::exchange(parked_, {});
+  if (parked && parked.settings() == settings) co_return parked;
+  parked = {};
+  co_return co_await WaitingShell::start(*box_, std::move(settings));
+}
+
+Task<void> Session::park() {
+  const std::shared_ptr<Session> self = shared_from_this();
+  WaitingShell shell;
+  try {
+    ShellSettings settings = next_settings_;
+    settings.input = backend::Input::none;
+    shell = co_await WaitingShell::start(*box_, std::move(settings));
+  } catch (const Error&) {
+    // The box has ended or is full: the next exec says so if it is still true then.
+  }
+  parking_ = false;
+  if (closed_ || !shell || !turns_.free()) co_return;
+  parked_ = std::move(shell);
+  parked_at_ = Clock::now();
+}
+
+void Session::rest() {
+  if (parked_ && Clock::now() - parked_at_ >= settings_.parked_shell_idle) parked_ = {};
+}
+
+model::ExecResult Session::result_of(const ExecRequest& request, backend::RunResult run) const {
+  model::ExecResult result;
+  result.session_id = id();
+  result.backend_name = backend_name_;
+  result.duration_ms = milliseconds(run.duration);
+  const std::size_t limit = settings_.max_output_bytes;
+  result.out = shown_output(run.out.data, run.out.discarded, limit);
+  result.err = shown_output(run.err.data, run.err.discarded, limit);
+  result.stdout_discarded = static_cast<std::int64_t>(run.out.discarded);
+  result.stderr_discarded = static_cast<std::int64_t>(run.err.discarded);
+  if (run.timed_out) {
+    result.status = model::ExecStatus::timed_out;
+    if (result.err.empty()) {
+      result.err = str("Command timed out after ", request.spec.timeout_sec, " seconds.");
+    }
+  } else {
+    result.exit_code = run.exit.signal != 0 ? 128 + run.exit.signal : run.exit.exit_code;
+    if (run.exit.signal != 0) result.signal = run.exit.signal;
+  }
+  result.oom = run.exit.oom_kills > 0;
+  if (result.oom) result.oom_limit_mb = spec_.memory_mb;
+  result.cpu_ms = milliseconds(run.exit.user_time + run.exit.system_time);
+  result.peak_memory_bytes = static_cast<std::int64_t>(run.exit.peak_memory_bytes);
+  return result;
+}
+
+Task<backend::StartedCommand> Session::start_beside(backend::ProcessSpec process,
+                                                    std::vector<UniqueFd> more) {
+  if (closed_) throw_closed();
+  return backend::start_command(*box_, std::move(process), backend::Input::pipe, std::move(more));
+}
+
+Task<void> Session::close() {
+  const std::shared_ptr<Session> self = shared_from_this();
+  closed_ = true;
+  parked_ = {};
+  co_await box_->destroy(std::chrono::milliseconds(0));
+  co_await tasks_.finish();
+}
+
+}  // namespace caisson::session

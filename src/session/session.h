@@ -1,0 +1,128 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "async/cancellation.h"
+#include "async/task.h"
+#include "async/task_group.h"
+#include "async/turns.h"
+#include "backend/box.h"
+#include "backend/run.h"
+#include "base/clock.h"
+#include "model/exec.h"
+#include "model/session_info.h"
+#include "session/box_pool.h"
+
+namespace caisson::session {
+
+// How sessions behave; the same for all of them.
+struct Settings {
+  std::size_t max_sessions = 64;
+  std::chrono::seconds ttl{300};
+  std::chrono::seconds persistent_idle_limit{0};  // 0: persistent sessions never expire
+  std::size_t max_output_bytes = 1u << 20;        // kept of each stream of an exec
+  std::size_t max_command_bytes = 8u << 20;
+  std::size_t pooled_kinds = 2;                // 0: no boxes are made ahead
+  bool park_shells = true;                     // start the next exec's shell ahead
+  std::chrono::seconds parked_shell_idle{10};  // how long a shell waits for a command
+};
+
+// One exec: which session and box (spec), the command in it (spec.cmd), and what is ours.
+struct ExecRequest {
+  model::BoxSpec spec;
+  model::ExecOptions options;
+  std::shared_ptr<backend::OutputViewer> viewer = nullptr;
+  std::shared_ptr<Cancellation> cancellation = nullptr;
+};
+
+// A name that holds a box across calls. Execs run one after the other, in the order in which they
+// came. The registry makes, finds and closes sessions.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(const boost::asio::any_io_executor& executor, const Settings& settings,
+          std::string backend_name, model::BoxSpec spec, ReadyBox ready);
+
+  const model::BoxSpec& spec() const { return spec_; }
+  const std::string& id() const { return spec_.session_id; }
+  model::SessionInfo info() const;
+  const backend::Box& box() const { return *box_; }
+  bool alive() const { return box_->alive(); }
+  // An exec is at work or waits for its turn, or something else holds the session.
+  bool in_use() const { return users_ > 0; }
+  Deadline last_used() const { return last_used_; }
+  bool has_parked_shell() const { return static_cast<bool>(parked_); }
+  std::uint64_t execs() const { return execs_; }
+
+  // Keeps a session from being reaped while it lives, and counts as a use at both ends.
+  class Use {
+   public:
+    explicit Use(std::shared_ptr<Session> session) : session_(std::move(session)) {
+      ++session_->users_;
+      session_->touch();
+    }
+    Use(Use&&) = default;
+    Use& operator=(Use&&) = delete;
+    ~Use() {
+      if (!session_) return;
+      --session_->users_;
+      session_->touch();
+    }
+    Session& operator*() const { return *session_; }
+    Session* operator->() const { return session_.get(); }
+    const std::shared_ptr<Session>& get() const { return session_; }
+
+   private:
+    std::shared_ptr<Session> session_;
+  };
+
+  // Throws session_not_found when the session is closed meanwhile, box_lost when its box ends,
+  // cancelled when the caller wished so. A command that was timed out is a result; what else its
+  // timeout ends is the caller's to do.
+  Task<model::ExecResult> exec(ExecRequest request);
+
+  // A program of ours in the box, beside the execs: files go in and out this way.
+  Task<backend::StartedCommand> start_beside(backend::ProcessSpec process,
+                                             std::vector<UniqueFd> more);
+
+  Task<backend::BoxUsage> usage() { return box_->usage(); }
+
+  // Files have changed under it: a shell that waits may have read what is not so any more.
+  void files_changed() { parked_ = {}; }
+  // Lets go of a shell that has waited for too long.
+  void rest();
+
+  // Ends everything in the box, execs included; they fail with session_not_found.
+  Task<void> close();
+
+ private:
+  Task<backend::RunResult> run(ExecRequest& request);
+  Task<WaitingShell> take_shell(ShellSettings settings);
+  Task<void> park();
+  model::ExecResult result_of(const ExecRequest& request, backend::RunResult run) const;
+  void touch();
+  [[noreturn]] void throw_closed() const;
+
+  boost::asio::any_io_executor executor_;
+  const Settings& settings_;
+  const std::string backend_name_;
+  const model::BoxSpec spec_;
+  std::unique_ptr<backend::Box> box_;
+  WaitingShell parked_;
+  Deadline parked_at_{};
+  ShellSettings next_settings_;  // what the last exec had, and the next one probably has
+  Turns turns_;
+  bool closed_ = false;
+  bool parking_ = false;
+  std::size_t users_ = 0;
+  std::uint64_t execs_ = 0;
+  Deadline last_used_;
+  const model::Timestamp created_at_;
+  model::Timestamp last_used_at_;
+  TaskGroup tasks_;
+};
+
+}  // namespace caisson::session
