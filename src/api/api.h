@@ -1,0 +1,58 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "model/config.h"
+#include "net/router.h"
+#include "net/server.h"
+#include "session/files.h"
+#include "session/registry.h"
+
+// The outside of the daemon: what the port answers.
+namespace caisson::api {
+
+// Whether the backend can make boxes, asked now and then rather than at every request: finding out
+// means making one.
+class BackendProbe {
+ public:
+  BackendProbe(backend::Backend& backend, std::chrono::seconds good_for)
+      : backend_(backend), good_for_(good_for) {}
+
+  // The last answer while it is fresh; otherwise a new one.
+  Task<backend::BackendStatus> status();
+  std::string_view backend_name() const { return backend_.name(); }
+
+ private:
+  backend::Backend& backend_;
+  const std::chrono::seconds good_for_;
+  backend::BackendStatus last_;
+  Deadline asked_{};
+  bool ever_ = false;
+};
+
+// Everything the routes speak to. All of it outlives the router.
+struct Services {
+  session::Registry& sessions;
+  session::Files& files;
+  BackendProbe& backend;
+  model::Limits limits;
+  std::function<net::ServerCounts()> connections;  // of the server, which comes after the routes
+  std::string version;
+};
+
+// Every route there is.
+void add_routes(net::Router& router, const Services& services);
+
+// GET /v1/status, /v1/health, /healthz, /readyz.
+void add_health_routes(net::Router& router, const Services& services);
+// GET /metrics, in Prometheus' text format.
+void add_metrics_route(net::Router& router, const Services& services);
+// GET /openapi.json: the document is the same for every daemon of a version.
+void add_openapi_route(net::Router& router, const std::string& version);
+boost::json::object openapi_document(const std::string& version);
+
+}  // namespace caisson::api

@@ -1,0 +1,113 @@
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "api/api.h"
+#include "api/rest/rest.h"
+#include "model/isolation.h"
+#include "model/limits.h"
+
+namespace caisson::api {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object backend_json(const BackendProbe& probe, const backend::BackendStatus& status) {
+  json::object object{{"name", probe.backend_name()}, {"available", status.available}};
+  if (!status.available) object["reason"] = status.reason;
+  return object;
+}
+
+// As LangBot's runtime reports itself; what this one has none of is empty.
+json::object resources_json(const Services& services) {
+  const session::RegistryStatus status = services.sessions.status();
+  const net::ServerCounts connections = services.connections();
+  return {{"event_loop", json::object()},
+          {"blocking_executor", json::object()},
+          {"sessions", status.sessions},
+          {"managed_processes", 0},
+          {"completed_processes", 0},
+          {"creating_session_tasks", status.being_made},
+          {"closing_session_tasks", status.being_closed},
+          {"background_tasks", status.pooled_boxes},
+          {"connections", connections.connections}};
+}
+
+Task<void> answer_status(const Services& services, net::Exchange& exchange) {
+  const backend::BackendStatus backend = co_await services.backend.status();
+  const session::RegistryStatus status = services.sessions.status();
+  const model::IsolationReport weaker{backend.isolation.weaker()};
+  net::Response response = rest::json_response(
+      200, json::object{{"backend", backend_json(services.backend, backend)},
+                        {"active_sessions", status.sessions},
+                        {"managed_processes", 0},
+                        {"session_ttl_sec", services.sessions.settings().ttl.count()},
+                        {"limits", model::to_json(services.limits)},
+                        {"version", services.version},
+                        {"isolation", model::to_json(backend.isolation)},
+                        {"weaker_isolation", model::to_json(weaker)},
+                        {"pooled_boxes", status.pooled_boxes},
+                        {"parked_shells", status.parked_shells}});
+  co_await exchange.reply(std::move(response));
+}
+
+Task<void> answer_health(const Services& services, net::Exchange& exchange) {
+  const backend::BackendStatus backend = co_await services.backend.status();
+  net::Response response = rest::json_response(200, backend_json(services.backend, backend));
+  co_await exchange.reply(std::move(response));
+}
+
+Task<void> answer_live(const Services& services, net::Exchange& exchange) {
+  net::Response response = rest::json_response(
+      200, json::object{{"live", true}, {"resources", resources_json(services)}});
+  co_await exchange.reply(std::move(response));
+}
+
+Task<void> answer_ready(const Services& services, net::Exchange& exchange) {
+  const backend::BackendStatus backend = co_await services.backend.status();
+  net::Response response =
+      rest::json_response(backend.available ? 200 : 503,
+                          json::object{{"ready", backend.available},
+                                       {"mode", "standard"},
+                                       {"backend", backend_json(services.backend, backend)},
+                                       {"checks", {{"backend_available", backend.available}}},
+                                       {"resources", resources_json(services)}});
+  co_await exchange.reply(std::move(response));
+}
+
+}  // namespace
+
+Task<backend::BackendStatus> BackendProbe::status() {
+  if (!ever_ || Clock::now() - asked_ >= good_for_) {
+    backend::BackendStatus status = co_await backend_.status();
+    last_ = std::move(status);
+    asked_ = Clock::now();
+    ever_ = true;
+  }
+  co_return last_;
+}
+
+void add_health_routes(net::Router& router, const Services& services) {
+  const net::RouteOptions open{.needs_token = false};  // probes have no secrets
+  const auto add = [&](std::string path, auto answer, const net::RouteOptions& options) {
+    router.add(
+        "GET", std::move(path),
+        [services, answer](net::Exchange& exchange) { return answer(services, exchange); },
+        options);
+  };
+  add("/v1/status", answer_status, {});
+  add("/v1/health", answer_health, open);
+  add("/healthz", answer_live, open);
+  add("/readyz", answer_ready, open);
+}
+
+void add_routes(net::Router& router, const Services& services) {
+  rest::add_session_routes(router, services.sessions);
+  rest::add_exec_routes(router, services.sessions);
+  rest::add_file_routes(router, services.sessions, services.files);
+  add_health_routes(router, services);
+  add_metrics_route(router, services);
+  add_openapi_route(router, services.version);
+}
+
+}  // namespace caisson::api

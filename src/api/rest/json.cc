@@ -1,0 +1,40 @@
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/stream_parser.hpp>
+#include <utility>
+
+#include "api/rest/rest.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::api::rest {
+
+namespace json = boost::json;
+
+json::value parse_body(const std::string& body) {
+  if (trim(body).empty()) return json::object();
+  json::parse_options options;
+  options.max_depth = 32;
+  json::stream_parser parser({}, options);
+  json::error_code error;
+  const std::size_t read = parser.write_some(body, error);
+  if (!error) parser.finish(error);
+  if (!error && read < body.size() && !trim(std::string_view(body).substr(read)).empty()) {
+    error = json::error::extra_data;
+  }
+  if (error) {
+    throw Error(ErrorCode::validation_error,
+                str("the body is not JSON: ", error.message(), " at byte ", read));
+  }
+  return parser.release();
+}
+
+net::Response json_response(int status, const json::value& value) {
+  net::Response response;
+  response.status = status;
+  response.body = json::serialize(value);
+  return response;
+}
+
+}  // namespace caisson::api::rest

@@ -1,0 +1,29 @@
+#pragma once
+#include <boost/json/value.hpp>
+#include <string>
+
+#include "async/task.h"
+#include "net/http.h"
+#include "net/router.h"
+#include "session/files.h"
+#include "session/registry.h"
+
+// REST: one file a resource. Handlers read, call and answer; they decide nothing.
+namespace caisson::api::rest {
+
+// A body as JSON; an empty one is an empty object. Throws validation_error with the place of the
+// fault. Nesting is bounded, so that nothing behind this can be driven too deep.
+boost::json::value parse_body(const std::string& body);
+
+net::Response json_response(int status, const boost::json::value& value);
+
+boost::json::object to_json(const session::SessionView& view);
+
+// POST, GET and DELETE of /v1/sessions and /v1/sessions/{id}.
+void add_session_routes(net::Router& router, session::Registry& sessions);
+// POST /v1/sessions/{id}/exec and /v1/sessions/{id}/exec/stream.
+void add_exec_routes(net::Router& router, session::Registry& sessions);
+// PUT, GET and DELETE of /v1/sessions/{id}/files?path=..., GET of .../directory and .../usage.
+void add_file_routes(net::Router& router, session::Registry& sessions, session::Files& files);
+
+}  // namespace caisson::api::rest

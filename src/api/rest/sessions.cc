@@ -1,0 +1,65 @@
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <utility>
+
+#include "api/rest/rest.h"
+#include "base/error.h"
+#include "model/box_spec.h"
+#include "model/isolation.h"
+#include "model/session_info.h"
+
+namespace caisson::api::rest {
+
+namespace json = boost::json;
+
+namespace {
+
+// The name is the path's, whatever the body says.
+model::BoxSpec read_spec(const std::string& id, const std::string& body) {
+  json::value value = parse_body(body);
+  if (value.is_object()) value.as_object()["session_id"] = id;
+  return model::read_box_spec(value);
+}
+
+}  // namespace
+
+json::object to_json(const session::SessionView& view) {
+  json::object object = model::to_json(view.info);
+  object["state"] = !view.alive ? "dead" : view.in_use ? "busy" : "idle";
+  object["execs"] = view.execs;
+  const model::IsolationReport weaker{view.isolation.weaker()};
+  object["weaker_isolation"] = model::to_json(weaker);
+  return object;
+}
+
+void add_session_routes(net::Router& router, session::Registry& sessions) {
+  router.add("GET", "/v1/sessions", [&sessions](net::Exchange& exchange) -> Task<void> {
+    json::array list;
+    for (const session::SessionView& view : sessions.list()) list.push_back(to_json(view));
+    net::Response response = json_response(200, std::move(list));
+    co_await exchange.reply(std::move(response));
+  });
+
+  router.add("POST", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
+    const std::string body = co_await exchange.read_body();
+    model::BoxSpec spec = read_spec(exchange.param("id"), body);
+    const session::SessionView view = co_await sessions.create(std::move(spec));
+    net::Response response = json_response(201, to_json(view));
+    co_await exchange.reply(std::move(response));
+  });
+
+  router.add("GET", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
+    const session::SessionView view = sessions.get(exchange.param("id"));
+    net::Response response = json_response(200, to_json(view));
+    co_await exchange.reply(std::move(response));
+  });
+
+  router.add("DELETE", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
+    const std::string id = exchange.param("id");
+    co_await sessions.remove(id);
+    net::Response response = json_response(200, json::object{{"deleted", id}});
+    co_await exchange.reply(std::move(response));
+  });
+}
+
+}  // namespace caisson::api::rest
