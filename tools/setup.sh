@@ -8,7 +8,7 @@ mkdir -p "$logs"
 readonly build_packages=(
   clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 ninja-build cmake ccache mold
   libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev libseccomp-dev libcap-dev libmnl-dev
-  libnftables-dev libarchive-dev libyaml-cpp-dev libcli11-dev)
+  libnftables-dev libarchive-dev libsqlite3-dev libyaml-cpp-dev libcli11-dev)
 readonly test_packages=(
   libgtest-dev libgmock-dev python3-venv python3-pip python3-pytest bubblewrap iproute2 nftables strace
   git gcc)

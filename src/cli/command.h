@@ -22,6 +22,8 @@ namespace caisson::cli {
 struct BackendOptions {
   std::filesystem::path state_dir;
   std::set<model::Layer> allow_missing;
+  std::vector<std::string> mount_roots = {};  // of the host, resolved; empty: anywhere
+  bool many_boxes = false;                    // not just one
 };
 
 // A backend that is built in; main() names them.
@@ -40,9 +42,11 @@ struct Invocation {
 };
 
 // Each declares one subcommand and leaves its work in the invocation when it is named.
+void add_serve(CLI::App& program, Invocation& invocation);
 void add_exec(CLI::App& program, Invocation& invocation);
 void add_image(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
+void add_config(CLI::App& program, Invocation& invocation);
 void add_version(CLI::App& program, Invocation& invocation);
 void add_completion(CLI::App& program, Invocation& invocation);
 

@@ -120,8 +120,10 @@ int Program::run() {
   app.require_subcommand(1);
   app.allow_extras();  // inherited; what is left over is refused in our words
   add_exec(app, invocation_);
+  add_serve(app, invocation_);
   add_image(app, invocation_);
   add_doctor(app, invocation_);
+  add_config(app, invocation_);
   add_version(app, invocation_);
   add_completion(app, invocation_);
   try {

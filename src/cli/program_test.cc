@@ -84,12 +84,13 @@ TEST(Program, WantsTheCommandBehindTwoDashes) {
 }
 
 TEST(Program, ListsTheSubcommandsThereAre) {
-  EXPECT_EQ(run({}).error,
-            "caisson needs a subcommand: exec, image, doctor, version, completion; see caisson "
-            "--help");
+  EXPECT_EQ(
+      run({}).error,
+      "caisson needs a subcommand: exec, serve, image, doctor, config, version, completion; see "
+      "caisson --help");
   EXPECT_EQ(run({"exce"}).error,
-            "unknown subcommand \"exce\" of caisson: there are exec, image, doctor, version, "
-            "completion");
+            "unknown subcommand \"exce\" of caisson: there are exec, serve, image, doctor, config, "
+            "version, completion");
   EXPECT_EQ(run({"image", "list"}).error,
             "unknown subcommand \"list\" of caisson image: there are import, ls, rm");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");

@@ -46,7 +46,7 @@ Environment process_environment() {
 }
 
 fs::path state_directory(const std::optional<std::string>& option, const Environment& environment,
-                         bool is_root) {
+                         bool is_root, const std::string& configured) {
   if (option && option->empty()) {
     throw Error(ErrorCode::validation_error, "--state: the directory must not be empty");
   }
@@ -54,6 +54,7 @@ fs::path state_directory(const std::optional<std::string>& option, const Environ
   if (const auto state = value_of(environment, "CAISSON_STATE")) {
     return fs::absolute(*state).lexically_normal();
   }
+  if (!configured.empty()) return fs::absolute(configured).lexically_normal();
   if (is_root) return "/var/lib/caisson";
   const auto base = value_of(environment, "XDG_STATE_HOME");
   if (base && base->starts_with('/')) return fs::path(*base) / "caisson";

@@ -15,9 +15,11 @@ namespace caisson::cli {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-// --state, else CAISSON_STATE, else the user's place for state. Always absolute.
+// --state, else CAISSON_STATE, else what the configuration says (caisson.state_dir), else the
+// user's place for state. Always absolute.
 std::filesystem::path state_directory(const std::optional<std::string>& option,
-                                      const Environment& environment, bool is_root);
+                                      const Environment& environment, bool is_root,
+                                      const std::string& configured = "");
 
 // The layers of --allow-missing and of CAISSON_ALLOW_MISSING, each a list with commas. Throws
 // validation_error, with all the names there are, for an unknown one.

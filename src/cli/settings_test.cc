@@ -26,6 +26,14 @@ TEST(StateDirectory, IsTheOptionBeforeTheVariableBeforeTheDefault) {
   EXPECT_EQ(state_directory(std::nullopt, plain, false), "/home/me/.local/state/caisson");
 }
 
+TEST(StateDirectory, IsTheConfiguredOneUnlessTheCallerNamesAnother) {
+  const Environment plain = environment({{"HOME", "/home/me"}});
+  const Environment named = environment({{"CAISSON_STATE", "/env"}, {"HOME", "/home/me"}});
+  EXPECT_EQ(state_directory(std::nullopt, plain, true, "/srv/x/../state"), "/srv/state");
+  EXPECT_EQ(state_directory(std::nullopt, named, true, "/srv/state"), "/env");
+  EXPECT_EQ(state_directory("/option", named, true, "/srv/state"), "/option");
+}
+
 TEST(StateDirectory, FollowsTheUsersPlaceForState) {
   const Environment user = environment({{"HOME", "/home/me"}, {"XDG_STATE_HOME", "/xdg"}});
   EXPECT_EQ(state_directory(std::nullopt, user, false), "/xdg/caisson");

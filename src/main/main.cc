@@ -31,7 +31,8 @@ std::vector<cli::BackendKind> backends() {
     backend::native::Options options;
     options.state_dir = std::move(given.state_dir);
     options.allow_missing = std::move(given.allow_missing);
-    options.keep_spares = false;  // a command makes one box
+    options.mount_roots = std::move(given.mount_roots);
+    options.keep_spares = given.many_boxes;
     return std::make_unique<backend::native::Native>(std::move(executor), std::move(options));
   };
   return {{"native", native}};

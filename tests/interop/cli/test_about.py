@@ -16,6 +16,8 @@ LAYERS = {
     *["workspace_owner", "memory_limit", "pids_limit", "cpu_limit", "guest_protection"],
 }
 
+COMMANDS = {"exec", "image", "doctor", "config", "version", "completion"}
+
 
 def test_doctor_tells_the_state_of_every_layer(caisson):
     done = caisson("doctor")
@@ -130,7 +132,7 @@ def complete_in_bash(caisson, *words):
 
 
 def test_bash_completes_subcommands_options_and_values(caisson, tmp_path):
-    assert complete_in_bash(caisson, "") == {"exec", "image", "doctor", "version", "completion"}
+    assert complete_in_bash(caisson, "") == COMMANDS
     assert complete_in_bash(caisson, "im") == {"image"}
     assert complete_in_bash(caisson, "image", "") == {"import", "ls", "rm"}
     assert complete_in_bash(caisson, "exec", "--net") == {"--network"}
@@ -174,7 +176,7 @@ def test_fish_completes_as_well(caisson):
         )
         return {row.split("\t")[0] for row in done.stdout.splitlines()}
 
-    assert complete("caisson ") == {"exec", "image", "doctor", "version", "completion"}
+    assert complete("caisson ") == COMMANDS
     assert complete("caisson image ") == {"import", "ls", "rm"}
     assert complete("caisson exec --netw") == {"--network"}
     assert complete("caisson exec --network o") == {"on", "off"}

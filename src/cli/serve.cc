@@ -1,0 +1,102 @@
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/load_config.h"
+#include "cli/option.h"
+#include "cli/settings.h"
+#include "daemon/serve.h"
+
+namespace caisson::cli {
+
+namespace {
+
+struct Request {
+  std::optional<std::string> host;
+  std::optional<std::string> port;
+  std::optional<std::string> state;
+  std::optional<std::string> config;
+};
+
+// The directories as they are, so that a box's mount can be judged by where it really is.
+std::vector<std::string> resolved_roots(const model::LocalConfig& local) {
+  std::vector<std::string> roots;
+  for (const std::string& root : local.allowed_mount_roots) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::weakly_canonical(root, error);
+    if (error) {
+      throw Error(ErrorCode::validation_error,
+                  str("box.local.allowed_mount_roots: ", root, ": ", error.message()));
+    }
+    roots.push_back(path.native());
+  }
+  return roots;
+}
+
+int run_daemon(const Request& request, const std::vector<BackendKind>& backends) {
+  const bool is_root = ::geteuid() == 0;
+  const std::vector<std::string> environment = environment_entries();
+  LoadedConfig loaded =
+      load_config(find_config_file(request.config, environment, is_root), environment);
+  model::DaemonConfig& daemon = loaded.config.daemon;
+  if (request.host) daemon.listen_host = *request.host;
+  if (request.port) {
+    const auto port = parse_integer(*request.port);
+    if (!port || *port < 0 || *port > 65535) {
+      throw Error(ErrorCode::validation_error, "--port: must be a number between 0 and 65535");
+    }
+    daemon.listen_port = *port;
+  }
+  log::configure(daemon.log_level, daemon.log_format, STDERR_FILENO);
+  if (loaded.file) log::info("configuration read", "file", loaded.file->native());
+  for (const std::string& name : loaded.variables) {
+    log::info("configuration changed by the environment", "variable", name);
+  }
+  for (const std::string& field : loaded.config.ignored_fields) {
+    log::warning("configuration field ignored", "field", field);
+  }
+  const std::filesystem::path state =
+      state_directory(request.state, process_environment(), is_root, daemon.state_dir);
+  const BackendOptions backend_options{.state_dir = state,
+                                       .allow_missing = loaded.config.box.native.allow_missing,
+                                       .mount_roots = resolved_roots(loaded.config.box.local),
+                                       .many_boxes = true};
+  const BackendKind& kind = get_backend(backends, "native");
+  daemon::ServeOptions options{
+      .config = std::move(loaded.config), .state_dir = state, .version = version_number()};
+  const auto make = [&](const boost::asio::any_io_executor& executor) {
+    return kind.make(executor, backend_options);
+  };
+  return daemon::serve(std::move(options), make);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program, Invocation& invocation) {
+  CLI::App& serve = *program.add_subcommand("serve", "Run the daemon: sessions that live on");
+  const auto request = std::make_shared<Request>();
+  add_text(serve, "--host", request->host, "ADDRESS", "Listen here (default: 127.0.0.1)");
+  add_text(serve, "--port", request->port, "PORT", "Listen here (default: 5410)");
+  add_state(serve, request->state);
+  add_text(serve, "--config", request->config, "PATH",
+           "The file (default: /etc/caisson/caisson.yaml for root and "
+           "~/.config/caisson/caisson.yaml for others, if it is there)");
+  serve.footer(
+      "Ends with SIGTERM or SIGINT, after the requests at work and with all of its boxes; a "
+      "second\n"
+      "signal ends it at once. Listening on another address than loopback needs the token in the\n"
+      "state directory with every request.\n");
+  serve.callback([request, &invocation] {
+    invocation.work = [request, &invocation] { return run_daemon(*request, invocation.backends); };
+  });
+}
+
+}  // namespace caisson::cli

@@ -1,0 +1,161 @@
+#include "daemon/serve.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "api/api.h"
+#include "async/task_group.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/unique_fd.h"
+#include "daemon/state_dir.h"
+#include "daemon/token.h"
+#include "net/server.h"
+#include "session/files.h"
+#include "session/registry.h"
+#include "store/async_store.h"
+
+namespace caisson::daemon {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(10);  // for requests at work when we are to end
+constexpr auto kProbeGoodFor = std::chrono::seconds(15);
+constexpr std::size_t kPooledKinds = 2;
+
+session::Settings session_settings(const model::Config& config) {
+  const model::DaemonConfig& daemon = config.daemon;
+  const auto seconds = [](std::int64_t count) { return std::chrono::seconds(count); };
+  return {.max_sessions = static_cast<std::size_t>(config.box.limits.max_sessions),
+          .ttl = seconds(daemon.session_ttl_sec),
+          .persistent_idle_limit = seconds(daemon.persistent_idle_limit_sec),
+          .max_output_bytes = static_cast<std::size_t>(daemon.max_output_bytes),
+          .max_command_bytes = static_cast<std::size_t>(daemon.max_command_bytes),
+          .pooled_kinds = daemon.pools ? kPooledKinds : 0,
+          .park_shells = daemon.pools,
+          .parked_shell_idle = seconds(daemon.shell_idle_sec)};
+}
+
+net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string token) {
+  const bool token_required = model::needs_token(daemon);
+  if (!token_required && !model::is_loopback(daemon.listen_host)) {
+    throw Error(ErrorCode::validation_error,
+                str("caisson.listen.host ", daemon.listen_host,
+                    " can be reached by others, and caisson.token_required is false: whoever "
+                    "connects could run commands here. Require the token, or listen on 127.0.0.1"));
+  }
+  net::ServerConfig config;
+  config.host = daemon.listen_host;
+  config.port = static_cast<std::uint16_t>(daemon.listen_port);
+  config.host_names = daemon.allowed_hosts;
+  config.token = std::move(token);
+  config.token_required = token_required;
+  config.max_connections = static_cast<std::size_t>(daemon.max_connections);
+  return config;
+}
+
+// Tells a supervisor how far we are, if there is one that wants to know; see sd_notify(3).
+void notify_supervisor(std::string_view state) {
+  const char* path = std::getenv("NOTIFY_SOCKET");  // NOLINT: before threads
+  sockaddr_un address{};
+  if (path == nullptr || std::strlen(path) >= sizeof address.sun_path) return;
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path, std::strlen(path));
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
+  [[maybe_unused]] const ssize_t sent =
+      ::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address), length);
+}
+
+// Everything a daemon is made of, in the order in which one thing needs the other.
+class Daemon {
+ public:
+  Daemon(const asio::any_io_executor& executor, ServeOptions options,
+         const MakeBackend& make_backend)
+      : options_(std::move(options)),
+        state_(options_.state_dir),
+        signals_(executor, SIGTERM, SIGINT),
+        tasks_(executor),
+        server_(executor, router_,
+                server_config(options_.config.daemon, load_or_make_token(state_.path()))),
+        backend_(make_backend(executor)),
+        probe_(*backend_, kProbeGoodFor),
+        sessions_(executor, *backend_, &store_, session_settings(options_.config)) {}
+
+  Task<void> run() {
+    const store::Opened opened = co_await store_.open(state_.database());
+    if (!opened.report.empty()) log::warning("state", "report", opened.report);
+    co_await sessions_.start();
+    const api::Services services{.sessions = sessions_,
+                                 .files = files_,
+                                 .backend = probe_,
+                                 .limits = options_.config.box.limits,
+                                 .connections = [this] { return server_.counts(); },
+                                 .version = options_.version};
+    api::add_routes(router_, services);
+    tasks_.spawn("serve", server_.run());
+    log::info("listening", "host", options_.config.daemon.listen_host, "port", server_.port(),
+              "state", state_.path().native(), "version", options_.version);
+    notify_supervisor("READY=1");
+    const int signal_number = co_await signals_.async_wait(asio::use_awaitable);
+    log::info("stopping", "signal", signal_number);
+    notify_supervisor("STOPPING=1");
+    signals_.async_wait([](const boost::system::error_code& error, int) {
+      // Boxes end with the sockets we hold; there is nothing to wait for.
+      if (!error) ::_exit(1);
+    });
+    co_await server_.stop(kGrace);
+    co_await tasks_.finish();
+    co_await sessions_.stop();
+    co_await backend_->stop();
+    signals_.cancel();
+    log::info("stopped");
+  }
+
+ private:
+  ServeOptions options_;
+  StateDir state_;
+  asio::signal_set signals_;
+  TaskGroup tasks_;
+  net::Router router_;
+  net::Server server_;
+  store::AsyncStore store_;
+  std::unique_ptr<backend::Backend> backend_;
+  api::BackendProbe probe_;
+  session::Files files_;
+  session::Registry sessions_;
+};
+
+}  // namespace
+
+int serve(ServeOptions options, const MakeBackend& make_backend) {
+  asio::io_context io(1);
+  Daemon daemon(io.get_executor(), std::move(options), make_backend);
+  std::exception_ptr failure;
+  asio::co_spawn(io, daemon.run(), [&](const std::exception_ptr& error) {
+    failure = error;
+    if (error) io.stop();
+  });
+  io.run();
+  if (failure) std::rethrow_exception(failure);
+  return 0;
+}
+
+}  // namespace caisson::daemon

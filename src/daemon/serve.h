@@ -1,0 +1,27 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "model/config.h"
+
+namespace caisson::daemon {
+
+struct ServeOptions {
+  model::Config config;
+  std::filesystem::path state_dir;
+  std::string version;
+};
+
+using MakeBackend =
+    std::function<std::unique_ptr<backend::Backend>(const boost::asio::any_io_executor&)>;
+
+// The life of the daemon: holds the state directory, listens, and serves until SIGTERM or SIGINT,
+// then lets requests finish for a while, ends its boxes and returns 0. A second signal ends it at
+// once. Throws when it cannot start; nothing is left behind then either.
+int serve(ServeOptions options, const MakeBackend& make_backend);
+
+}  // namespace caisson::daemon

@@ -1,0 +1,83 @@
+#include "daemon/state_dir.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::daemon {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void refuse(const fs::path& path, std::string_view cause) {
+  throw Error(ErrorCode::system_error, str("state directory ", path.native(), " ", cause));
+}
+
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  if (error) throw SystemError(path.parent_path().native(), error.value());
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw SystemError(path.native(), errno);
+}
+
+// The mode of a directory that is there already stays: it may be one that others have to read. What
+// we keep in it is closed file by file.
+UniqueFd open_directory(const fs::path& path) {
+  UniqueFd directory = open_file(path, O_RDONLY | O_DIRECTORY);
+  struct stat status {};
+  check_syscall(path.native(), ::fstat(directory.get(), &status));
+  if (status.st_uid != ::geteuid()) {
+    refuse(path, str("belongs to user ", status.st_uid, ": choose another with --state"));
+  }
+  if ((status.st_mode & 022u) != 0) {
+    refuse(path, str("can be written by others: chmod 700 ", path.native(),
+                     " or choose another with --state"));
+  }
+  return directory;
+}
+
+// Empty while the other daemon has the lock and has not written its pid yet.
+std::string holder(int lock) {
+  const std::string text(trim(read_all(lock, "lock", 64)));
+  return parse_integer(text) ? str("pid ", text) : "another process";
+}
+
+}  // namespace
+
+StateDir::StateDir(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+  if (!path_.has_filename()) path_ = path_.parent_path();  // it ended in a slash
+  make_directory(path_);
+  const UniqueFd directory = open_directory(path_);
+  // Never removed: a lock on a file that has lost its name protects nothing.
+  lock_ = open_file_at(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  const std::string name = (path_ / "lock").native();
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) throw SystemError(name, errno);
+    refuse(path_, str("is in use by ", holder(lock_.get()),
+                      ": stop that daemon or choose another with --state"));
+  }
+  check_syscall(name, ::ftruncate(lock_.get(), 0));
+  try {
+    write_all(lock_.get(), str(::getpid(), "\n"), name);
+  } catch (const SystemError& error) {
+    // On a full disk the lock holds as well; only the refusal of a second daemon knows less.
+    if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
+  }
+}
+
+StateDir::~StateDir() {
+  // Whoever looks later must not read a pid that is somebody else's by then. A crash leaves it, and
+  // the next daemon overwrites it.
+  if (lock_ && ::ftruncate(lock_.get(), 0) != 0) return;
+}
+
+}  // namespace caisson::daemon
