@@ -212,7 +212,7 @@ class CannedServer {
     check_syscall("listen", ::listen(fd_.get(), 1));
     check_syscall("getsockname", ::getsockname(fd_.get(), raw, &size));
     address_ = str("http://127.0.0.1:", ntohs(address.sin_port));
-    thread_ = std::thread([this, answer] {
+    thread_ = std::thread([this, answer = std::move(answer)] {
       const UniqueFd client(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       char bytes[4096];
       ::recv(client.get(), bytes, sizeof bytes, 0);

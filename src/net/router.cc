@@ -92,6 +92,7 @@ Router::Match Router::find(const Request& request) const {
 
 std::vector<const Route*> Router::routes() const {
   std::vector<const Route*> all;
+  all.reserve(routes_.size());
   for (const auto& route : routes_) all.push_back(route.get());
   return all;
 }

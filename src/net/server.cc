@@ -42,7 +42,7 @@ Clock::duration tick_of(const ServerConfig& config) {
   return std::clamp(shortest / 4, std::chrono::milliseconds(1), kLongestTick);
 }
 
-UniqueFd open_reserve() {
+UniqueFd open_nothing() {
   return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
@@ -67,7 +67,8 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
         tick_(tick_of(config_)),
         timer_(executor_),
         ended_(executor_),
-        reserve_(open_reserve()) {
+        nothing_(open_nothing()),
+        reserve_(open_nothing()) {
     if (!config_.host.empty()) add_listener(Listener::tcp(config_.host, config_.port));
     if (!config_.unix_path.empty()) add_listener(Listener::unix_socket(config_.unix_path));
     if (doors_.empty()) {
@@ -108,7 +109,7 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   void welcome(Door& door, UniqueFd fd);
   void serve(Door& door, UniqueFd fd, std::string peer);
   void spawn_refusing(UniqueFd fd);
-  Task<void> refuse(UniqueFd fd);
+  Task<UniqueFd> refuse(UniqueFd fd);
   void forget(const std::shared_ptr<Connection>& connection);
   void tick();
   void check_ended();
@@ -120,7 +121,8 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   std::list<Door> doors_;
   asio::steady_timer timer_;
   Event ended_;
-  UniqueFd reserve_;
+  UniqueFd nothing_;  // what the reserve is a copy of
+  UniqueFd reserve_;  // a descriptor to have when there are no others
   std::unordered_set<std::shared_ptr<Connection>> connections_;
   std::unordered_map<std::string, std::size_t> peers_;
   std::unordered_set<std::shared_ptr<Stream>> refusing_;
@@ -193,15 +195,19 @@ Task<void> Server::Implementation::accept_clients(Door& door) {
 // Without a descriptor left, the one in reserve lets one client at a time hear that the server is
 // busy. The loop waits meanwhile, so that it does not spin.
 Task<void> Server::Implementation::refuse_one(Door& door) {
-  ++refused_;
   reserve_.reset();
   UniqueFd client = door.listener.accept();
   if (client) {
-    co_await refuse(std::move(client));
+    ++refused_;
+    client = co_await refuse(std::move(client));
+    // Closed and taken over in one step, or somebody else would have the number by now.
+    if (client && ::dup3(nothing_.get(), client.get(), O_CLOEXEC) >= 0) {
+      reserve_ = std::move(client);
+    }
   } else {
     co_await wait(kOutOfDescriptorsPause);
   }
-  reserve_ = open_reserve();
+  if (!reserve_) reserve_ = open_nothing();
 }
 
 // What one client costs too much must not end the loop for all.
@@ -258,14 +264,15 @@ void Server::Implementation::spawn_refusing(UniqueFd fd) {
   if (refusing_.size() >= kMaxRefusing) return;
   ++loops_;
   asio::co_spawn(executor_, refuse(std::move(fd)),
-                 [self = shared_from_this()](const std::exception_ptr&) {
+                 [self = shared_from_this()](const std::exception_ptr&, const UniqueFd&) {
                    --self->loops_;
                    self->check_ended();
                  });
 }
 
 // Reads what the client has to say, so that closing does not reset the connection under the answer.
-Task<void> Server::Implementation::refuse(UniqueFd fd) {
+// Returns the socket, which has only to be closed.
+Task<UniqueFd> Server::Implementation::refuse(UniqueFd fd) {
   const auto stream =
       std::make_shared<Stream>(make_socket(executor_, std::move(fd)), config_.max_head);
   refusing_.insert(stream);
@@ -280,7 +287,9 @@ Task<void> Server::Implementation::refuse(UniqueFd fd) {
     stream->consume(stream->buffered().size());
   }
   refusing_.erase(stream);
-  stream->close();
+  boost::system::error_code error;
+  const int released = stream->socket().release(error);
+  co_return UniqueFd(error ? -1 : released);
 }
 
 // One timer looks after all deadlines, and only while there are connections.

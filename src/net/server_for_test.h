@@ -71,15 +71,18 @@ class TestServer {
 // A client that sends exactly the bytes it is given. Waits of more than ten seconds fail the test.
 class RawClient {
  public:
-  explicit RawClient(std::uint16_t port) {
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connect(AF_INET, &address, sizeof address);
-  }
-  explicit RawClient(const std::string& unix_path) {
+  RawClient() : RawClient(AF_INET) {}  // not connected yet
+  explicit RawClient(std::uint16_t port) : RawClient() { connect(port); }
+  explicit RawClient(const std::string& unix_path) : RawClient(AF_UNIX) {
     sockaddr_un address{.sun_family = AF_UNIX};
     std::memcpy(address.sun_path, unix_path.c_str(), unix_path.size() + 1);
-    connect(AF_UNIX, &address, sizeof address);
+    connect(&address, sizeof address);
+  }
+
+  void connect(std::uint16_t port) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connect(&address, sizeof address);
   }
 
   int fd() const { return fd_.get(); }
@@ -141,11 +144,14 @@ class RawClient {
   bool closed() { return read_to_end().empty(); }
 
  private:
-  void connect(int family, const void* address, socklen_t size) {
-    fd_ = UniqueFd(check_syscall("socket", ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  explicit RawClient(int family)
+      : fd_(check_syscall("socket", ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0))) {
     const timeval patience{.tv_sec = 10};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  }
+
+  void connect(const void* address, socklen_t size) {
     check_syscall("connect", ::connect(fd_.get(), static_cast<const sockaddr*>(address), size));
   }
 
