@@ -37,10 +37,10 @@ class OutputViewer {
 
 // How a command is run, whatever it is.
 struct RunOptions {
-  std::string input;                                 // standard input, then end of file
-  std::optional<std::chrono::milliseconds> timeout;  // none: no limit
-  std::size_t output_limit = 1u << 20;               // bytes kept of each stream
-  std::shared_ptr<OutputViewer> viewer = nullptr;    // sees all of the output, kept or not
+  std::string input;                                     // standard input, then end of file
+  std::optional<std::chrono::milliseconds> timeout;      // none: no limit
+  std::size_t output_limit = 1u << 20;                   // bytes kept of each stream
+  std::shared_ptr<OutputViewer> viewer = nullptr;        // sees all of the output, kept or not
   std::shared_ptr<Cancellation> cancellation = nullptr;  // kills the command
 };
 

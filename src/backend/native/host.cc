@@ -61,7 +61,6 @@ constexpr const char* kEtc[] = {
     "/etc/java-21-openjdk",
     "/etc/java-25-openjdk",
     "/etc/bash.bashrc",
-    "/etc/profile",
     "/etc/profile.d",
     "/etc/ethertypes",
     "/etc/xattr.conf",
@@ -130,6 +129,14 @@ void add_entry(std::string& file, std::string_view line) {
   file.push_back('\n');
 }
 
+// Of login shells. A distribution's own finds out who its user is by starting a program, and sets
+// PATH anew; a box's user is always the same, and its PATH is what the caller gave it.
+constexpr const char* kProfile =
+    "for i in /etc/profile.d/*.sh; do\n"
+    "  if [ -r \"$i\" ]; then . \"$i\"; fi\n"
+    "done\n"
+    "unset i\n";
+
 }  // namespace
 
 Host inspect_host() {
@@ -177,6 +184,7 @@ std::vector<std::pair<std::string, std::string>> generated_files(const Host& hos
       {"/etc/hostname", str(host.hostname, "\n")},
       {"/etc/resolv.conf", host.resolv_conf},
       {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
+      {"/etc/profile", kProfile},
   };
 }
 

@@ -70,6 +70,8 @@ TEST(GeneratedFiles, SayNothingAboutTheHost) {
       {"/etc/hostname", "box\n"},
       {"/etc/resolv.conf", "nameserver 192.0.2.1\n"},
       {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
+      {"/etc/profile",
+       "for i in /etc/profile.d/*.sh; do\n  if [ -r \"$i\" ]; then . \"$i\"; fi\ndone\nunset i\n"},
   };
   EXPECT_EQ(generated_files(host), expected);
 }
@@ -104,8 +106,8 @@ TEST(InspectHost, TakesNoSecretsFromEtc) {
   const Host host = inspect_host();
   std::vector<std::string> paths = host.etc_directories;
   for (const auto& [path, content] : host.etc_files) paths.push_back(path);
-  const std::set<std::string> generated = {"/etc/passwd", "/etc/group", "/etc/hosts",
-                                           "/etc/hostname", "/etc/resolv.conf"};
+  const std::set<std::string> generated = {"/etc/passwd",   "/etc/group",       "/etc/hosts",
+                                           "/etc/hostname", "/etc/resolv.conf", "/etc/profile"};
   for (const std::string& path : paths) {
     EXPECT_TRUE(path.starts_with("/etc/") && path.size() > 5) << path;
     EXPECT_FALSE(generated.contains(path)) << path;

@@ -109,7 +109,8 @@ void add_image_root(Plan& plan, const Host& host, const RootImage& image, FdInde
   for (auto [path, content] : generated_files(host)) {
     if (path == "/etc/passwd") content = passwd_with_box_user(image.passwd);
     if (path == "/etc/group") content = group_with_box_user(image.group);
-    if (path == "/etc/nsswitch.conf" || path == "/etc/hostname") continue;  // as the image has them
+    // These are as the image has them.
+    if (path == "/etc/nsswitch.conf" || path == "/etc/hostname" || path == "/etc/profile") continue;
     const std::string file = str("/dev/.files/", path.substr(path.rfind('/') + 1));
     plan.emplace_back(MakeFile{.target = file, .mode = 0644, .content = content});
     plan.emplace_back(BindInside{.source = file, .target = path, .flags = kSystem | kNoExec});
