@@ -1,12 +1,20 @@
 #include "session/box_pool.h"
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 
 namespace caisson::session {
+
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(10);
+
+}  // namespace
 
 std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec) {
   const auto shown = [](const model::MountSpec& mount) {
@@ -27,12 +35,15 @@ std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec) {
   return shape;
 }
 
-BoxPool::BoxPool(boost::asio::any_io_executor executor, backend::Backend& backend,
+BoxPool::BoxPool(const boost::asio::any_io_executor& executor, backend::Backend& backend,
                  std::size_t kinds)
-    : backend_(backend), kinds_(kinds), tasks_(std::move(executor)) {}
+    : backend_(backend), kinds_(kinds), executor_(executor), tasks_(executor) {}
 
 void BoxPool::warm_up() {
-  if (kinds_ > 0) refill(*shape_of(model::BoxSpec{}));
+  if (kinds_ == 0) return;
+  const model::BoxSpec shape = *shape_of(model::BoxSpec{});
+  kind_of(shape).being_made = true;
+  tasks_.spawn("make the first box ahead", make(shape));
 }
 
 Task<ReadyBox> BoxPool::acquire(model::BoxSpec spec) {
@@ -71,13 +82,21 @@ void BoxPool::refill(const model::BoxSpec& shape) {
   Kind& kind = kind_of(shape);
   if (kind.being_made || (kind.ready.box && kind.ready.box->alive())) return;
   kind.being_made = true;
-  tasks_.spawn("make a box ahead", make(shape));
+  tasks_.spawn("make a box ahead", make_later(shape));
+}
+
+// Whoever took the last one is about to use it, and would share the processors with us.
+Task<void> BoxPool::make_later(model::BoxSpec shape) {
+  boost::asio::steady_timer patience(executor_, kPatience);
+  co_await patience.async_wait(boost::asio::use_awaitable);
+  co_await make(std::move(shape));
 }
 
 Task<void> BoxPool::make(model::BoxSpec shape) {
   ReadyBox made;
   std::string failure;
   try {
+    if (stopping_) co_return;
     model::BoxSpec spec = shape;
     made.box = co_await backend_.create(std::move(spec));
     ShellSettings settings{.workdir = shape.mount_path, .env = {}};

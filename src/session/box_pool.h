@@ -25,7 +25,8 @@ struct ReadyBox {
 class BoxPool {
  public:
   // `kinds`: how many kinds of boxes are kept, one box each; 0 keeps none.
-  BoxPool(boost::asio::any_io_executor executor, backend::Backend& backend, std::size_t kinds);
+  BoxPool(const boost::asio::any_io_executor& executor, backend::Backend& backend,
+          std::size_t kinds);
 
   // Makes one of the default kind, in the background.
   void warm_up();
@@ -47,10 +48,12 @@ class BoxPool {
 
   Kind& kind_of(const model::BoxSpec& shape);
   void refill(const model::BoxSpec& shape);
+  Task<void> make_later(model::BoxSpec shape);
   Task<void> make(model::BoxSpec shape);
 
   backend::Backend& backend_;
   const std::size_t kinds_;
+  boost::asio::any_io_executor executor_;
   std::list<Kind> shelves_;  // most recently asked for first
   std::uint64_t hits_ = 0;
   std::uint64_t misses_ = 0;

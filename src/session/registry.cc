@@ -48,11 +48,7 @@ Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& back
 Task<void> Registry::start() {
   if (store_ != nullptr) {
     for (store::SessionRecord& record : co_await store_->sessions()) {
-      if (record.spec.persistent) {
-        entry_of(record.session_id)->dormant = std::move(record.spec);
-      } else {
-        co_await store_->remove_session(record.session_id);
-      }
+      entry_of(record.session_id)->dormant = std::move(record.spec);
     }
   }
   tasks_.spawn("expire sessions", keep_house());
@@ -191,7 +187,8 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   std::exception_ptr failure;
   try {
     if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
-    if (store_ != nullptr) {
+    // Of a session that ends with the daemon there is nothing to keep.
+    if (store_ != nullptr && session->spec().persistent) {
       const model::SessionInfo info = session->info();
       store::SessionRecord record{.session_id = session->id(),
                                   .spec = session->spec(),
@@ -211,6 +208,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   entry->dormant.reset();
   entry->session = session;
   ++created_;
+  house_timer_.cancel_one();
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
   log::info("session made", "session", session->id(), "box", session->box().id(), "us",
             took.count());
@@ -236,7 +234,7 @@ Task<void> Registry::close(EntryPtr entry, std::shared_ptr<Session> session,
   try {
     co_await session->close();
     // Persistent sessions outlive the daemon, not their deletion.
-    if (store_ != nullptr && !(stopping_ && session->spec().persistent)) {
+    if (store_ != nullptr && session->spec().persistent && !stopping_) {
       co_await store_->remove_session(id);
     }
   } catch (const std::exception& error) {
@@ -328,17 +326,19 @@ void Registry::expire() {
   }
 }
 
+// Looks often while there are sessions whose shells may rest, seldom otherwise. A session that is
+// made meanwhile wakes it.
 Task<void> Registry::keep_house() {
-  for (;;) {
-    bool parked = false;
+  while (!stopping_) {
+    bool sessions = false;
     for (const auto& [id, entry] : entries_) {
       if (!entry->session) continue;
+      sessions = true;
       entry->session->rest();
-      parked = parked || entry->session->has_parked_shell();
     }
-    const auto round = std::min<std::chrono::seconds>(kSlowRound, settings_.ttl);
-    house_timer_.expires_after(parked ? kQuickRound : std::max(round, kQuickRound));
-    co_await house_timer_.async_wait(boost::asio::use_awaitable);
+    const auto round = std::clamp<std::chrono::seconds>(settings_.ttl, kQuickRound, kSlowRound);
+    house_timer_.expires_after(sessions && settings_.park_shells ? kQuickRound : round);
+    co_await house_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
     expire();
   }
 }
