@@ -30,7 +30,8 @@ const std::vector<Measurement>& measurements() {
   static const std::vector<Measurement> all{{"memory", measure_memory},
                                             {"exec", measure_exec},
                                             {"lifecycle", measure_lifecycle},
-                                            {"throughput", measure_throughput}};
+                                            {"throughput", measure_throughput},
+                                            {"rest", measure_rest}};
   return all;
 }
 

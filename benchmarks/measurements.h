@@ -17,6 +17,9 @@ void measure_throughput(const Options& options, Report& report);
 // What a box costs that does nothing.
 void measure_memory(const Options& options, Report& report);
 
+// The same through a daemon, over REST.
+void measure_rest(const Options& options, Report& report);
+
 // Where the time of create + exec + destroy goes.
 void trace_lifecycle(const Options& options, Report& report);
 

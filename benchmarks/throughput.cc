@@ -1,14 +1,11 @@
-#include <atomic>
-#include <exception>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/str.h"
 #include "boxes.h"
-#include "host_command.h"
 #include "measurements.h"
+#include "spawn_rate.h"
 #include "turns.h"
 
 namespace caisson::benchmarks {
@@ -34,29 +31,6 @@ double boxes_per_second(Loop& loop, const std::vector<std::unique_ptr<backend::B
   std::vector<Task<void>> tasks;
   for (std::size_t i = 0; i < count; ++i) tasks.push_back(exec_until(*boxes[i], end, done));
   loop.await_all(std::move(tasks));
-  return done / Seconds(Clock::now() - start).count();
-}
-
-// One thread a worker, one command at a time in each.
-double spawns_per_second(std::size_t count, Seconds slice) {
-  const Clock::time_point start = Clock::now();
-  const Deadline end = start + std::chrono::duration_cast<Clock::duration>(slice);
-  std::atomic<unsigned> done = 0;
-  std::vector<std::exception_ptr> failures(count);
-  std::vector<std::thread> workers;
-  for (std::size_t i = 0; i < count; ++i) {
-    workers.emplace_back([&, i] {
-      try {
-        for (; Clock::now() < end; ++done) run_checked(trivial_command());
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
   return done / Seconds(Clock::now() - start).count();
 }
 

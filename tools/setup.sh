@@ -31,7 +31,7 @@ missing_packages() {
   done
 }
 
-# ensure_packages build|test: installs what is missing, and does nothing at all when nothing is.
+# ensure_packages build|test|bench: installs what is missing, and does nothing at all when nothing is.
 ensure_packages() {
   local wanted=("${build_packages[@]}")
   if [[ $1 == test ]]; then
@@ -39,6 +39,7 @@ ensure_packages() {
     command -v node >/dev/null || wanted+=(nodejs)
     command -v java >/dev/null || wanted+=(default-jdk-headless)
   fi
+  if [[ $1 == bench ]]; then wanted+=(bubblewrap); fi # the peer of every figure about whole boxes
   command -v dpkg-query >/dev/null ||
     die "packages are looked for with dpkg; on this system install the likes of: ${wanted[*]}"
   local missing
