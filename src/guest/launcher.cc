@@ -284,6 +284,14 @@ class Launcher {
   std::vector<std::pair<UniqueFd, std::string>> cgroups_;
 };
 
+// An owner that is kept from the out-of-memory killer does not extend that to boxes.
+void stay_killable() {
+  const UniqueFd score(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
+  char sign = 0;
+  if (::read(score.get(), &sign, 1) != 1 || sign != '-') return;
+  [[maybe_unused]] const ssize_t put = ::pwrite(score.get(), "0", 1, 0);
+}
+
 }  // namespace
 
 int run_launcher(UniqueFd control) {
@@ -291,12 +299,7 @@ int run_launcher(UniqueFd control) {
   ::setsid();  // a terminal's signals are for the owner, who decides about boxes
   // Guests are reaped by the kernel: their end is seen through pidfds, by whoever holds one.
   ::signal(SIGCHLD, SIG_IGN);
-  // An owner that is kept from the out-of-memory killer does not extend that to boxes.
-  const UniqueFd oom(::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC));
-  char sign = 0;
-  if (::read(oom.get(), &sign, 1) == 1 && sign == '-') {
-    [[maybe_unused]] const ssize_t put = ::pwrite(oom.get(), "0", 1, 0);
-  }
+  stay_killable();
   try {
     return Launcher(std::move(control)).run();
   } catch (const std::exception& failure) {

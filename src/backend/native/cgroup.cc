@@ -192,7 +192,7 @@ BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
   std::swap(leaves_, other.leaves_);
   std::swap(procs_, other.procs_);
   std::swap(join_fds_, other.join_fds_);
-  std::swap(oom_events_, other.oom_events_);
+  std::swap(memory_leaf_, other.memory_leaf_);
   std::swap(oom_kills_, other.oom_kills_);
   std::swap(enforced_, other.enforced_);
   return *this;
@@ -227,22 +227,22 @@ void BoxCgroup::add_leaf(std::size_t index, const CgroupLimits& limits) {
   }
   procs_.push_back(open_file_at(leaf.get(), "cgroup.procs", O_WRONLY));
   join_fds_.push_back(procs_.back().get());
-  if (owned.controllers.contains(Controller::memory)) {
-    const bool unified = owned.version == CgroupVersion::v2;
-    oom_events_ =
-        open_file_at(leaf.get(), unified ? "memory.events" : "memory.oom_control", O_RDONLY);
-  }
+  if (owned.controllers.contains(Controller::memory)) memory_leaf_ = index;
 }
 
+// The file is not kept open: the kernel would keep a page for it, in every box.
 std::uint64_t BoxCgroup::oom_kills() const {
-  if (!oom_events_) return oom_kills_;
+  if (!memory_leaf_) return oom_kills_;
+  const OwnedHierarchy& owned = owner_->hierarchies[*memory_leaf_];
+  const bool unified = owned.version == CgroupVersion::v2;
+  const std::string path = str(name_, unified ? "/memory.events" : "/memory.oom_control");
+  const UniqueFd file(::openat(owned.directory.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
   char buffer[1024];
-  try {
-    const std::string_view lines = read_again(oom_events_.get(), buffer, sizeof buffer, "oom_kill");
+  const ssize_t length = ::read(file.get(), buffer, sizeof buffer);
+  // Removed by somebody else: what was seen last holds.
+  if (length > 0) {
+    const std::string_view lines(buffer, static_cast<std::size_t>(length));
     oom_kills_ = find_value(lines, "oom_kill").value_or(0);
-  } catch (const SystemError& error) {
-    if (error.error_number() != ENODEV)
-      throw;  // removed by somebody else: what was seen last holds
   }
   return oom_kills_;
 }
@@ -302,7 +302,7 @@ bool BoxCgroup::try_remove() {
   }
   join_fds_.clear();
   procs_.clear();
-  oom_events_.reset();
+  memory_leaf_.reset();
   owner_.reset();
   return true;
 }

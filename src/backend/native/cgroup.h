@@ -69,7 +69,7 @@ class BoxCgroup {
   std::size_t leaves_ = 0;  // made in the first `leaves_` hierarchies of the owner
   std::vector<UniqueFd> procs_;
   std::vector<int> join_fds_;
-  UniqueFd oom_events_;
+  std::optional<std::size_t> memory_leaf_;  // the hierarchy that counts OOM kills
   mutable std::uint64_t oom_kills_ = 0;
   std::set<model::Layer> enforced_;
 };
