@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ namespace caisson {
 // Something that happens once. Any number of coroutines may wait for it; all of them, and the event
 // itself, live on one event loop thread.
 class Event {
+  struct State;
+
  public:
   explicit Event(boost::asio::any_io_executor executor)
       : state_(std::make_shared<State>(std::move(executor))) {}
@@ -29,9 +32,32 @@ class Event {
   // Wakes every waiter, in the next turns of the loop. A second call does nothing.
   void set() {
     if (std::exchange(state_->happened, true)) return;
+    const auto handlers = std::exchange(state_->handlers, {});
+    for (const std::function<void()>* handler : handlers) (*handler)();
     state_->wake();
   }
   bool is_set() const { return state_->happened; }
+
+  // While it lives, set() runs the handler, at once and before anybody who waits; one that is too
+  // late runs it here. For those who have nothing else to wait with.
+  class Subscription {
+   public:
+    Subscription(const Event& event, std::function<void()> handler)
+        : state_(event.state_), handler_(std::move(handler)) {
+      if (state_->happened) {
+        handler_();
+      } else {
+        state_->handlers.push_back(&handler_);
+      }
+    }
+    Subscription(const Subscription&) = delete;
+    Subscription& operator=(const Subscription&) = delete;
+    ~Subscription() { std::erase(state_->handlers, &handler_); }
+
+   private:
+    std::shared_ptr<State> state_;
+    std::function<void()> handler_;
+  };
 
   // Returns when the event has happened, at once when it has already. Throws operation_aborted when
   // the waiting coroutine is cancelled or the event destroyed.
@@ -52,6 +78,7 @@ class Event {
     boost::asio::any_io_executor executor;
     bool happened = false;
     std::vector<boost::asio::steady_timer*> sleepers;
+    std::vector<const std::function<void()>*> handlers;
   };
 
   struct Sleeper {

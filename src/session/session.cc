@@ -134,6 +134,7 @@ Task<void> Session::park() {
   }
   parking_ = false;
   if (closed_ || !shell || !turns_.free()) co_return;
+  shell.park();
   parked_ = std::move(shell);
   parked_at_ = Clock::now();
 }

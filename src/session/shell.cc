@@ -78,7 +78,7 @@ backend::StartedCommand WaitingShell::give(std::string_view command) {
   }
   seal_memory_file(script_.get(), kScriptName);
   script_.reset();
-  command_.process->put_to_use();
+  if (waited_) command_.process->put_to_use();
   woken_ =
       ::write(wake_.get(), "\n", 1) == 1;  // the pipe has room; a shell that is gone has no end
   return std::move(command_);

@@ -29,6 +29,9 @@ class WaitingShell {
   explicit operator bool() const { return static_cast<bool>(command_); }
   const ShellSettings& settings() const { return settings_; }
 
+  // It may be a while until it gets a command.
+  void park() { waited_ = true; }
+
   // Wakes it, and gives away what runs now. Call began() when it has ended.
   backend::StartedCommand give(std::string_view command);
 
@@ -41,6 +44,7 @@ class WaitingShell {
   UniqueFd wake_;
   UniqueFd script_;
   bool woken_ = false;
+  bool waited_ = false;  // it was not started for the command it gets
 };
 
 // What the shell runs: in the working directory, which is made if it is gone, and with nothing left

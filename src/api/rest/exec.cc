@@ -4,6 +4,7 @@
 #include <boost/json/serialize.hpp>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "api/rest/rest.h"
@@ -36,41 +37,17 @@ session::ExecRequest read_request(const std::string& id, const std::string& body
   return request;
 }
 
-Task<void> cancel_when_gone(const Event& gone, std::shared_ptr<Cancellation> cancellation) {
-  co_await gone.wait();
-  cancellation->cancel();
-}
-
-// Ends the command of a client that goes away, unless the client wanted it kept. Stop it before the
-// exchange goes.
-class Watch {
- public:
-  Watch(const asio::any_io_executor& executor, net::Exchange& exchange,
-        const session::ExecRequest& request)
-      : tasks_(executor) {
-    if (request.options.on_disconnect == model::OnDisconnect::keep) return;
-    tasks_.spawn("watch a client", cancel_when_gone(exchange.client_gone(), request.cancellation));
-  }
-  Task<void> stop() { return tasks_.stop(); }
-
- private:
-  TaskGroup tasks_;
-};
-
 Task<void> exec(session::Registry& sessions, net::Exchange& exchange) {
-  const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const std::string body = co_await exchange.read_body();
   session::ExecRequest request = read_request(exchange.param("id"), body);
-  Watch watch(executor, exchange, request);
-  std::exception_ptr failure;
-  model::ExecResult result;
-  try {
-    result = co_await sessions.exec(std::move(request));
-  } catch (...) {
-    failure = std::current_exception();
+  const std::shared_ptr<Cancellation> cancellation = request.cancellation;
+  // The command of a client that goes away is ended, unless the client wanted it kept.
+  std::optional<Event::Subscription> watch;
+  if (request.options.on_disconnect == model::OnDisconnect::cancel) {
+    watch.emplace(exchange.client_gone(), [cancellation] { cancellation->cancel(); });
   }
-  co_await watch.stop();
-  if (failure) std::rethrow_exception(failure);
+  const model::ExecResult result = co_await sessions.exec(std::move(request));
+  watch.reset();
   net::Response response = json_response(200, model::to_json(result));
   co_await exchange.reply(std::move(response));
 }

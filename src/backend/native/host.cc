@@ -133,6 +133,7 @@ void add_entry(std::string& file, std::string_view line) {
 // PATH anew; a box's user is always the same, and its PATH is what the caller gave it.
 constexpr const char* kProfile =
     "for i in /etc/profile.d/*.sh; do\n"
+    "  case $i in */bash_completion.sh) [ \"${BASH_VERSION-}\" ] || continue ;; esac\n"
     "  if [ -r \"$i\" ]; then . \"$i\"; fi\n"
     "done\n"
     "unset i\n";

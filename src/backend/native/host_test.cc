@@ -71,7 +71,11 @@ TEST(GeneratedFiles, SayNothingAboutTheHost) {
       {"/etc/resolv.conf", "nameserver 192.0.2.1\n"},
       {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"},
       {"/etc/profile",
-       "for i in /etc/profile.d/*.sh; do\n  if [ -r \"$i\" ]; then . \"$i\"; fi\ndone\nunset i\n"},
+       "for i in /etc/profile.d/*.sh; do\n"
+       "  case $i in */bash_completion.sh) [ \"${BASH_VERSION-}\" ] || continue ;; esac\n"
+       "  if [ -r \"$i\" ]; then . \"$i\"; fi\n"
+       "done\n"
+       "unset i\n"},
   };
   EXPECT_EQ(generated_files(host), expected);
 }

@@ -189,7 +189,7 @@ constexpr const char* kGeneratedFiles =
     "make file /etc/hostname 0644 of 4 bytes\n"
     "make file /etc/resolv.conf 0644 of 21 bytes\n"
     "make file /etc/nsswitch.conf 0644 of 44 bytes\n"
-    "make file /etc/profile 0644 of 80 bytes\n";
+    "make file /etc/profile 0644 of 158 bytes\n";
 
 // The directories of a root of its own, all of one owner.
 std::string directories_of(const std::string& owner) {
