@@ -33,10 +33,9 @@ std::string read_workdir(ObjectReader& reader) {
                      (workdir->is_string() && workdir->get_string().empty());
   const bool mounted =
       mount_path != nullptr && mount_path->is_string() && !trim(mount_path->get_string()).empty();
-  const std::string text = unset && mounted
-                               ? reader.required<std::string>("mount_path")
-                               : reader.optional("workdir", std::string(kDefaultMountPath));
-  return box_path(text, "workdir");
+  // A fault in it is then one of the field that the caller sent.
+  if (unset && mounted) return box_path(reader.required<std::string>("mount_path"), "mount_path");
+  return box_path(reader.optional("workdir", std::string(kDefaultMountPath)), "workdir");
 }
 
 std::optional<std::string> read_skill_name(ObjectReader& reader) {

@@ -57,12 +57,12 @@ void append_head(std::string& out, const ResponseHead& head) {
     append_header(out, "Cache-Control", "no-store");
   }
   append_header(out, "X-Content-Type-Options", "nosniff");
-  if (head.content_type.starts_with("text/html")) {
-    append_header(out, "Content-Security-Policy",
-                  "default-src 'self'; base-uri 'none'; form-action 'self'; "
-                  "frame-ancestors 'none'; object-src 'none'");
-    append_header(out, "Referrer-Policy", "no-referrer");
-  }
+  append_header(out, "Referrer-Policy", "no-referrer");
+  append_header(out, "Content-Security-Policy",
+                head.content_type.starts_with("text/html")
+                    ? "default-src 'self'; base-uri 'none'; form-action 'self'; "
+                      "frame-ancestors 'none'; object-src 'none'"
+                    : "default-src 'none'; frame-ancestors 'none'");
   for (const Header& header : head.headers) append_header(out, header.name, header.value);
   out.append("\r\n");
 }

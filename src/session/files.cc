@@ -68,6 +68,7 @@ struct Files::Download::Mover {
         command(std::move(command_in)) {}
 
   [[noreturn]] void throw_lost() const {
+    session->check_open();
     throw Error(ErrorCode::box_lost,
                 str("session ", printable(session->id()), ": ", printable(path),
                     ": the box ended, or ended the program that moves files"));

@@ -171,7 +171,7 @@ model::ExecResult Session::result_of(const ExecRequest& request, backend::RunRes
 
 Task<backend::StartedCommand> Session::start_beside(backend::ProcessSpec process,
                                                     std::vector<UniqueFd> more) {
-  if (closed_) throw_closed();
+  check_open();
   return backend::start_command(*box_, std::move(process), backend::Input::pipe, std::move(more));
 }
 

@@ -51,6 +51,9 @@ class Session : public std::enable_shared_from_this<Session> {
   model::SessionInfo info() const;
   const backend::Box& box() const { return *box_; }
   bool alive() const { return box_->alive(); }
+  void check_open() const {  // throws session_not_found
+    if (closed_) throw_closed();
+  }
   // An exec is at work or waits for its turn, or something else holds the session.
   bool in_use() const { return users_ > 0; }
   Deadline last_used() const { return last_used_; }

@@ -62,7 +62,7 @@ Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings
   backend::ProcessSpec process;
   process.argv = {"sh", "-lc", kWait};
   process.env = environment(shell.settings_.env);
-  process.cwd = shell.settings_.workdir;
+  process.cwd = "/";  // the script makes and enters the directory, and says so if it cannot
   shell.command_ = co_await backend::start_command(box, std::move(process), shell.settings_.input,
                                                    std::move(more));
   co_return shell;

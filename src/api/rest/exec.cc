@@ -132,6 +132,8 @@ Task<void> stream(session::Registry& sessions, net::Exchange& exchange) {
   const std::shared_ptr<Cancellation> cancellation = request.cancellation;
   const bool keep = request.options.on_disconnect == model::OnDisconnect::keep;
   request.viewer = feed;
+  std::optional<Event::Subscription> watch;
+  if (!keep) watch.emplace(exchange.client_gone(), [cancellation] { cancellation->cancel(); });
   TaskGroup running(executor);
   running.spawn("exec for a stream", run_for(sessions, std::move(request), feed));
 
