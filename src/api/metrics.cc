@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/api.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -25,7 +26,12 @@ class Page {
 
 // Pages of memory this process has in RAM.
 std::uint64_t resident_bytes() {
-  const std::string statm = find_file_content("/proc/self/statm").value_or("");
+  std::string statm;
+  try {
+    statm = find_file_content("/proc/self/statm").value_or("");
+  } catch (const SystemError&) {
+    return 0;  // no descriptor left to ask with
+  }
   const std::vector<std::string_view> fields = split(statm, ' ');
   const auto pages = fields.size() > 1 ? parse_integer(fields[1]) : std::nullopt;
   return static_cast<std::uint64_t>(pages.value_or(0)) * 4096;

@@ -2,9 +2,11 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/exhaustion.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -20,8 +22,9 @@ Error start_error(const ProcessSpec& spec, const wire::StartFailed& failure) {
       return {ErrorCode::validation_error, "the command is empty or its directory is not absolute"};
     case wire::StartStep::fork:
     case wire::StartStep::cgroup:
-      return {ErrorCode::command_not_started,
-              str(program, ": no process could be made for it: ", reason)};
+      return {
+          is_exhaustion(failure.error_number) ? ErrorCode::busy : ErrorCode::command_not_started,
+          str(program, ": no process could be made for it: ", reason)};
     case wire::StartStep::directory:
       return {ErrorCode::command_not_started,
               str(program, ": working directory ", printable(spec.cwd), ": ", reason)};
@@ -134,7 +137,10 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
 
 Task<BoxUsage> GuestBox::usage() {
   if (!resources_) throw Error(ErrorCode::box_lost, "the box has ended");
-  co_return resources_->usage();
+  BoxUsage usage = resources_->usage();
+  // Not every host counts for a group; then what its commands reported at their end is known.
+  usage.cpu_time = std::max(usage.cpu_time, channel_->reported_cpu_time());
+  co_return usage;
 }
 
 Task<void> GuestBox::destroy(std::chrono::milliseconds grace) {

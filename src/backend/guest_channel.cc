@@ -1,5 +1,7 @@
 #include "backend/guest_channel.h"
 
+#include <algorithm>
+
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
@@ -150,6 +152,9 @@ void GuestChannel::dispatch(const wire::GuestMessage& message) {
       throw Error(ErrorCode::protocol_error, "message about the end of a process before its start");
     }
     process.exit = *exited;
+    constexpr std::uint64_t kMost = 1'000'000'000'000;  // what a guest says is not trusted
+    reported_cpu_time_ += std::chrono::microseconds(std::min(exited->user_us, kMost) +
+                                                    std::min(exited->system_us, kMost));
     process.ended.set();
     processes_.erase(exited->id);
   } else if (!std::holds_alternative<wire::Pong>(message)) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -50,6 +51,8 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   void send_now(const wire::OwnerMessage& message);
 
   bool open() const { return socket_.is_open(); }
+  // Of all processes that have ended.
+  std::chrono::microseconds reported_cpu_time() const { return reported_cpu_time_; }
   const Event& closed() const { return closed_; }
   void close();
 
@@ -63,6 +66,7 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   boost::asio::posix::stream_descriptor socket_;
   std::map<std::uint64_t, std::shared_ptr<GuestProcessState>> processes_;
   Event closed_;
+  std::chrono::microseconds reported_cpu_time_{0};
 };
 
 }  // namespace caisson::backend

@@ -1,5 +1,6 @@
 #include "net/error_status.h"
 
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -161,6 +162,10 @@ Response failure_response(const std::exception_ptr& failure, const Request& requ
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
+    const auto* system = dynamic_cast<const SystemError*>(&error);
+    if (system != nullptr && is_exhaustion(system->error_number())) {
+      return error_response(503, ErrorCode::busy, str(error.what(), "; try again in a moment"));
+    }
     if (error.code() != ErrorCode::internal_error) return error_response(error);
     cause = error.what();
   } catch (const std::exception& error) {

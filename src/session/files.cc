@@ -89,6 +89,10 @@ struct Files::Download::Mover {
     std::size_t end = std::string::npos;
     while ((end = rest.find('\n')) == std::string::npos) {
       const std::string more = co_await read();
+      if (more.empty()) {
+        session->check_open();
+        co_await command.process->wait();  // says it, if the program was never started
+      }
       if (more.empty() || rest.size() > kMaxAnswer) throw_lost();
       rest += more;
     }

@@ -23,6 +23,7 @@
 #include "backend/native/travellers.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -49,8 +50,9 @@ CgroupHost limiting_only(CgroupHost host) {
 }
 
 Error with_subject(const model::BoxSpec& spec, const SystemError& error) {
-  return {ErrorCode::isolation_unavailable, str("box for session ", printable(spec.session_id),
-                                                " could not be made: ", error.what())};
+  return {
+      is_exhaustion(error.error_number()) ? ErrorCode::busy : ErrorCode::isolation_unavailable,
+      str("box for session ", printable(spec.session_id), " could not be made: ", error.what())};
 }
 
 }  // namespace
@@ -92,7 +94,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
       if (host.privileged) Network::sweep([&](unsigned number) { return number != dead; });
       return busy.empty();
     };
-    if (found.contains(owner.number())) clean(owner.number());
+    if (found.contains(owner.number()) || owner.follows_a_dead_one()) clean(owner.number());
     owner.with_dead_owners(clean, found);
   }
 

@@ -56,7 +56,13 @@ Owner::Owner(std::filesystem::path directory) : directory_(std::move(directory))
   check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
   for (number_ = 0; number_ < kMaxOwners; ++number_) {
     lock_ = take(number_);
-    if (lock_) return;
+    if (!lock_) continue;
+    // Who gives a number back removes the file.
+    struct stat left {};
+    check_syscall(lock_path(directory_, number_).native(), ::fstat(lock_.get(), &left));
+    follows_a_dead_one_ = left.st_size > 0;
+    [[maybe_unused]] const ssize_t marked = ::pwrite(lock_.get(), "+", 1, 0);
+    return;
   }
   throw Error(ErrorCode::capacity_reached,
               str("all ", kMaxOwners, " owner numbers in ", directory_.native(), " are taken"));

@@ -23,6 +23,8 @@ class Owner {
   ~Owner();  // gives the number back
 
   unsigned number() const { return number_; }
+  // The last owner of this number did not give it back: something of it may be left.
+  bool follows_a_dead_one() const { return follows_a_dead_one_; }
 
   // Calls `clean` with the number of each dead owner, which nobody can take meanwhile: those whose
   // locks are still there, and those of `suspected` that turn out to be dead. A number for which it
@@ -39,6 +41,7 @@ class Owner {
   std::filesystem::path directory_;
   unsigned number_ = 0;
   UniqueFd lock_;
+  bool follows_a_dead_one_ = false;
 };
 
 // Where locks of this user's owners are: /run/caisson for root, the user's runtime directory
