@@ -58,8 +58,9 @@ StateDir::StateDir(const fs::path& path) : path_(fs::absolute(path).lexically_no
   make_directory(path_);
   const UniqueFd directory = open_directory(path_);
   // Never removed: a lock on a file that has lost its name protects nothing.
-  lock_ = open_file_at(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
   const std::string name = (path_ / "lock").native();
+  lock_ = UniqueFd(check_syscall(
+      name, ::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)));
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) throw SystemError(name, errno);
     refuse(path_, str("is in use by ", holder(lock_.get()),
