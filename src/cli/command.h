@@ -41,9 +41,13 @@ struct Invocation {
   std::function<int()> work;         // set by the subcommand that was named; gives the exit code
 };
 
-// Each declares one subcommand and leaves its work in the invocation when it is named.
+// Each declares one subcommand, or a few that belong together, and leaves its work in the
+// invocation when it is named.
 void add_serve(CLI::App& program, Invocation& invocation);
 void add_exec(CLI::App& program, Invocation& invocation);
+void add_sessions(CLI::App& program, Invocation& invocation);  // ls, inspect, rm
+void add_stats(CLI::App& program, Invocation& invocation);
+void add_cp(CLI::App& program, Invocation& invocation);
 void add_image(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
 void add_config(CLI::App& program, Invocation& invocation);

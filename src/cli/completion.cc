@@ -38,6 +38,8 @@ void set_value(CompletedOption& option, const std::string& value_name) {
     option.value = ValueKind::path;
   } else if (value_name == "IMAGE") {
     option.value = ValueKind::image;
+  } else if (value_name == "SESSION") {
+    option.value = ValueKind::session;
   }
 }
 

@@ -11,8 +11,9 @@ namespace caisson::cli {
 
 namespace {
 
-// The names of images are asked for when they are needed.
+// The names of images and sessions are asked for when they are needed.
 constexpr std::string_view kListImages = "caisson image ls --quiet 2>/dev/null";
+constexpr std::string_view kListSessions = "caisson ls --quiet 2>/dev/null";
 
 // In single quotes, as every shell reads them.
 std::string quoted(std::string_view text) {
@@ -56,6 +57,8 @@ std::string bash_values(const CompletedOption& option) {
       return "_caisson_reply -d";
     case ValueKind::image:
       return str("_caisson_reply -W \"$(", kListImages, ")\"");
+    case ValueKind::session:
+      return "_caisson_sessions";
     case ValueKind::text:
     case ValueKind::none:
       break;
@@ -120,6 +123,8 @@ std::string zsh_values(const CompletedOption& option) {
       return str(":", zsh_text(name), ":_files -/");
     case ValueKind::image:
       return str(":", zsh_text(name), ":($(", kListImages, "))");
+    case ValueKind::session:
+      return str(":", zsh_text(name), ":($(", kListSessions, "))");
     case ValueKind::text:
       return str(":", zsh_text(name), ": ");
     case ValueKind::none:
@@ -177,6 +182,8 @@ std::string fish_values(const CompletedOption& option) {
       return " -x -a '(__fish_complete_directories)'";
     case ValueKind::image:
       return str(" -x -a '(", kListImages, ")'");
+    case ValueKind::session:
+      return str(" -x -a '(", kListSessions, ")'");
     case ValueKind::text:
       return " -x";
     case ValueKind::none:
@@ -213,6 +220,17 @@ std::string bash_completion(const CompletedCommand& program) {
 _caisson_reply() {
   [[ $1 == -f || $1 == -d ]] && compopt -o filenames 2>/dev/null
   mapfile -t COMPREPLY < <(compgen "$@" -- "$current")
+}
+
+# Names come from anywhere: compgen -W would run what is in them.
+_caisson_sessions() {
+  local name
+  while IFS= read -r name; do
+    [[ $name == "$current"* ]] || continue
+    printf -v name %q "$name"
+    COMPREPLY+=("$name")
+  done < <()",
+             kListSessions, R"()
 }
 
 _caisson() {

@@ -6,7 +6,7 @@
 namespace caisson::cli {
 
 // What an option or an argument wants to be completed with.
-enum class ValueKind { none, text, path, directory, image, choice };
+enum class ValueKind { none, text, path, directory, image, session, choice };
 
 struct CompletedOption {
   std::vector<std::string> names;  // "-e", "--env"

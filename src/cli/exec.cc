@@ -18,6 +18,7 @@
 #include "cli/one_shot.h"
 #include "cli/option.h"
 #include "cli/report.h"
+#include "cli/session_exec.h"
 #include "model/exec.h"
 #include "model/profile.h"
 
@@ -33,6 +34,9 @@ struct Request {
   std::optional<std::string> backend;
   std::optional<std::string> state;
   std::vector<std::string> allow_missing;
+  std::optional<std::string> session;
+  std::optional<std::string> url;
+  bool keep_session = false;
   bool json = false;
   bool quiet = false;
 };
@@ -151,23 +155,64 @@ OneShot one_shot(const Request& request, const ExecPlan& plan, std::vector<std::
   return shot;
 }
 
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::validation_error, sentence);
+}
+
+void note_overridden(const Request& request, const std::vector<std::string>& overridden) {
+  if (request.json || request.quiet) return;
+  for (const std::string& field : overridden) {
+    note(str("the profile ", request.options.profile.value_or(""), " decides about ", field,
+             ", not the command line"));
+  }
+}
+
+// Options that make sense only on one side of -s.
+void check_session_options(const Request& request) {
+  if (!request.session) {
+    if (request.url) refuse("--url: names a daemon, and only -s NAME needs one");
+    if (request.keep_session) refuse("--keep-session: there is no session; name one with -s");
+    return;
+  }
+  if (request.backend) refuse("--backend: the daemon decides about it, not exec -s");
+  if (!request.allow_missing.empty()) {
+    refuse(
+        "--allow-missing: the daemon decides about it: box.native.allow_missing in its "
+        "configuration");
+  }
+}
+
+int exec_in_session(const Request& request, const std::vector<std::string>& command) {
+  const Environment environment = process_environment();
+  SessionExec exec{.session = session_name(*request.session), .json = request.json};
+  const DaemonOptions options{.url = request.url, .state = request.state};
+  exec.daemon = find_daemon(options, environment, ::geteuid() == 0);
+  exec.daemon.alternative = ", or leave -s away to run the command in a box of its own";
+  SessionRequest planned =
+      plan_session_exec(request.options, std::filesystem::current_path(), environment);
+  note_overridden(request, planned.overridden);
+  exec.request = std::move(planned.body);
+  exec.request["cmd"] = shell_command(command);
+  if (request.keep_session) {
+    exec.request["on_timeout"] = to_string(model::OnTimeout::end_command);
+  }
+  if (request.options.interactive) exec.request["stdin"] = read_input();
+  return run_in_session(std::move(exec));
+}
+
 int run_exec(const Request& request, const Invocation& invocation) {
   if (!invocation.has_command || invocation.command.empty()) {
-    throw Error(ErrorCode::validation_error,
-                "exec: there is no command; write it behind --, as in: caisson exec -- ls -l");
+    refuse("exec: there is no command; write it behind --, as in: caisson exec -- ls -l");
   }
+  check_session_options(request);
+  if (request.session) return exec_in_session(request, invocation.command);
   const Environment environment = process_environment();
   const BackendKind& kind =
       get_backend(invocation.backends, request.backend.value_or(invocation.backends.front().name));
   BackendOptions options{.state_dir = state_directory(request.state, environment, ::geteuid() == 0),
                          .allow_missing = allowed_missing(request.allow_missing, environment)};
   const ExecPlan plan = plan_exec(request.options, std::filesystem::current_path(), environment);
-  if (!request.json && !request.quiet) {
-    for (const std::string& field : plan.overridden) {
-      note(str("the profile ", request.options.profile.value_or(""), " decides about ", field,
-               ", not the command line"));
-    }
-  }
+  note_overridden(request, plan.overridden);
 
   asio::io_context io(1);
   const std::unique_ptr<backend::Backend> backend =
@@ -215,14 +260,22 @@ Examples:
   caisson exec --workspace . -- make test
   caisson exec -i -- tar x < archive.tar
   caisson exec --network on --workspace . -- pip install --target vendor requests
+  caisson exec -s build --workspace . -- make
+
+With -s the command runs in a session of the daemon, which is made if there is none; a session
+that exists keeps its settings. Output goes through the daemon as text. With -i all of standard
+input is read first and then passed on, up to 16 MB of text. Control-C ends the command.
 )";
 
 }  // namespace
 
 void add_exec(CLI::App& program, Invocation& invocation) {
-  CLI::App& app = *program.add_subcommand("exec", "Run a command in a box of its own");
+  CLI::App& app =
+      *program.add_subcommand("exec", "Run a command in a box of its own, or in a session");
   const auto request = std::make_shared<Request>();
   ExecOptions& options = request->options;
+  add_text(app, "-s,--session", request->session, "SESSION",
+           "Run it in this session of the daemon, which keeps the box for the next command");
   app.add_flag("-i,--interactive", options.interactive,
                "Pass standard input on; without, the command reads nothing");
   add_list(app, "-e,--env", options.env, "NAME[=VALUE]",
@@ -249,6 +302,9 @@ void add_exec(CLI::App& program, Invocation& invocation) {
   add_text(app, "--backend", request->backend, "NAME", "What makes the box (default native)");
   add_allow_missing(app, request->allow_missing);
   add_state(app, request->state);
+  app.add_flag("--keep-session", request->keep_session,
+               "With -s: a timeout ends the command only, not the session");
+  add_url(app, request->url);
   app.add_flag("-q,--quiet", request->quiet, "No notes about weaker isolation");
   add_json(app, request->json);
   app.footer(kFooter);

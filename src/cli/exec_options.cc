@@ -190,6 +190,41 @@ ExecPlan plan_exec(const ExecOptions& options, const fs::path& cwd,
   return plan;
 }
 
+SessionRequest plan_session_exec(const ExecOptions& options, const fs::path& cwd,
+                                 const Environment& environment) {
+  ExecPlan plan = plan_exec(options, cwd, environment);
+  SessionRequest request{
+      .body = options.profile ? model::to_json(plan.spec) : describe(options, cwd, environment),
+      .overridden = std::move(plan.overridden)};
+  request.body.erase("session_id");
+  request.body.erase("cmd");
+  // The daemon's own timeout is for callers that nobody watches, and it counts whole seconds.
+  request.body["timeout_sec"] =
+      plan.timeout ? std::int64_t{std::chrono::ceil<std::chrono::seconds>(*plan.timeout).count()}
+                   : model::kMaxTimeoutSec;
+  return request;
+}
+
+std::string shell_quoted(std::string_view word) {
+  std::string out = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out + "'";
+}
+
+std::string shell_command(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  // Not every shell knows "exec --", so a name that looks like an option goes without.
+  if (!argv.empty() && !argv.front().starts_with('-')) words.emplace_back("exec");
+  for (const std::string& word : argv) words.push_back(shell_quoted(word));
+  return join(words, " ");
+}
+
 std::vector<std::string> environment_of(const model::BoxSpec& spec) {
   std::vector<std::string> env;
   for (std::string& entry : backend::default_environment()) {

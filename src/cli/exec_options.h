@@ -1,4 +1,5 @@
 #pragma once
+#include <boost/json/object.hpp>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -43,6 +44,21 @@ struct ExecPlan {
 // a profile the command may run for ever: somebody watches it.
 ExecPlan plan_exec(const ExecOptions& options, const std::filesystem::path& cwd,
                    const Environment& environment);
+
+// The same for a session of the daemon: the body of its exec, without the command. Fields that were
+// not given are left out, so that a session which exists decides about them. A profile gives all.
+struct SessionRequest {
+  boost::json::object body;
+  std::vector<std::string> overridden;
+};
+SessionRequest plan_session_exec(const ExecOptions& options, const std::filesystem::path& cwd,
+                                 const Environment& environment);
+
+// A word as sh reads it back, whatever is in it.
+std::string shell_quoted(std::string_view word);
+// A line for sh that runs this program with these arguments. It takes the place of the shell, so
+// that signals and exit codes are the program's own.
+std::string shell_command(const std::vector<std::string>& argv);
 
 // "HOST:BOX", "HOST:BOX:ro", "HOST:BOX:rw". The host path may contain colons, the path in the box
 // not: a mistyped mode would become a part of it, and the mount writable.

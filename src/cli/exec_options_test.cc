@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <boost/json/value.hpp>
 
 #include "base/error.h"
 
@@ -210,6 +211,50 @@ TEST(EnvironmentOf, PutsTheCallersNamesOverTheUsualOnes) {
   EXPECT_EQ(count("EMPTY="), 1);
   EXPECT_EQ(count("UNSET"), 0);
   EXPECT_EQ(count("PATH=/"), 1);
+}
+
+TEST(ShellCommand, KeepsWordsWhole) {
+  EXPECT_EQ(shell_command({"echo", "a b", "it's", "", "x;y\n$(z)"}),
+            "exec 'echo' 'a b' 'it'\\''s' '' 'x;y\n$(z)'");
+}
+
+TEST(ShellCommand, TellsAProgramFromAnOptionOfTheShell) {
+  EXPECT_EQ(shell_command({"-a"}), "'-a'");
+}
+
+TEST(SessionRequest, SaysOnlyWhatWasGiven) {
+  ExecOptions options;
+  options.memory = "1G";
+  options.workspace = "src:ro";
+  const SessionRequest request = plan_session_exec(options, "/home/me", environment({}));
+  EXPECT_EQ(boost::json::value(request.body),
+            (boost::json::value{{"host_path", "/home/me/src"},
+                                {"host_path_mode", "ro"},
+                                {"env", boost::json::object()},
+                                {"memory_mb", 1024},
+                                {"timeout_sec", model::kMaxTimeoutSec}}));
+}
+
+TEST(SessionRequest, CountsWholeSeconds) {
+  ExecOptions options;
+  options.timeout = "1.2";
+  EXPECT_EQ(plan_session_exec(options, "/", environment({})).body.at("timeout_sec"), 2);
+}
+
+TEST(SessionRequest, IsJudgedAsEveryOther) {
+  ExecOptions options;
+  options.cpus = "-1";
+  EXPECT_THROW(plan_session_exec(options, "/", environment({})), Error);
+}
+
+TEST(SessionRequest, HasAllFieldsOfAProfile) {
+  ExecOptions options;
+  options.profile = "offline_readonly";
+  options.network = "on";
+  const SessionRequest request = plan_session_exec(options, "/", environment({}));
+  EXPECT_EQ(request.body.at("network"), "off");
+  EXPECT_EQ(request.body.at("memory_mb"), 256);
+  EXPECT_EQ(request.overridden, std::vector<std::string>{"network"});
 }
 
 }  // namespace

@@ -121,6 +121,9 @@ int Program::run() {
   app.allow_extras();  // inherited; what is left over is refused in our words
   add_exec(app, invocation_);
   add_serve(app, invocation_);
+  add_sessions(app, invocation_);
+  add_stats(app, invocation_);
+  add_cp(app, invocation_);
   add_image(app, invocation_);
   add_doctor(app, invocation_);
   add_config(app, invocation_);

@@ -86,11 +86,12 @@ TEST(Program, WantsTheCommandBehindTwoDashes) {
 TEST(Program, ListsTheSubcommandsThereAre) {
   EXPECT_EQ(
       run({}).error,
-      "caisson needs a subcommand: exec, serve, image, doctor, config, version, completion; see "
-      "caisson --help");
-  EXPECT_EQ(run({"exce"}).error,
-            "unknown subcommand \"exce\" of caisson: there are exec, serve, image, doctor, config, "
-            "version, completion");
+      "caisson needs a subcommand: exec, serve, ls, inspect, rm, stats, cp, image, doctor, config, "
+      "version, completion; see caisson --help");
+  EXPECT_EQ(
+      run({"exce"}).error,
+      "unknown subcommand \"exce\" of caisson: there are exec, serve, ls, inspect, rm, stats, "
+      "cp, image, doctor, config, version, completion");
   EXPECT_EQ(run({"image", "list"}).error,
             "unknown subcommand \"list\" of caisson image: there are import, ls, rm");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");
@@ -119,6 +120,34 @@ TEST(Program, TakesAnOptionOnceForEachTimeItIsNamed) {
 TEST(Program, KnowsThatErrorsAreWantedAsJson) {
   EXPECT_TRUE(Program({"exec", "--json", "--bad"}, backends()).wants_json());
   EXPECT_FALSE(Program({"exec", "--", "x", "--json"}, backends()).wants_json());
+}
+
+TEST(Program, KeepsOptionsOfSessionsApartFromThoseOfOneBox) {
+  EXPECT_EQ(run({"exec", "--keep-session", "--", "true"}).error,
+            "--keep-session: there is no session; name one with -s");
+  EXPECT_EQ(run({"exec", "--url", "http://localhost:1", "--", "true"}).error,
+            "--url: names a daemon, and only -s NAME needs one");
+  EXPECT_EQ(run({"exec", "-s", "a", "--backend", "fake", "--", "true"}).error,
+            "--backend: the daemon decides about it, not exec -s");
+  EXPECT_EQ(run({"exec", "-s", " ", "--", "true"}).error,
+            "session \" \": the name must not be empty");
+}
+
+TEST(Program, WantsNamesOrAllToRemove) {
+  const std::string sentence =
+      "rm: name the sessions to remove, or say --all; see caisson rm --help";
+  EXPECT_EQ(run({"rm"}).error, sentence);
+  EXPECT_EQ(run({"rm", "--all", "a"}).error, sentence);
+}
+
+TEST(Program, CopiesBetweenASessionAndUs) {
+  const std::string sentence =
+      "cp: one of the two must be NAME:PATH in a session, the other a path of yours; a path of "
+      "yours with a colon is written ./PATH";
+  EXPECT_EQ(run({"cp", "a", "b"}).error, sentence);
+  EXPECT_EQ(run({"cp", "x:/a", "y:/b"}).error, sentence);
+  EXPECT_EQ(run({"cp", "--json", "x:/a", "-"}).error,
+            "--json: standard output is taken by the copy");
 }
 
 }  // namespace

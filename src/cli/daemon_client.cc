@@ -1,0 +1,241 @@
+#include "cli/daemon_client.h"
+
+#include <unistd.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include "base/str.h"
+#include "base/text.h"
+#include "cli/option.h"
+#include "cli/report.h"
+#include "daemon/token.h"
+#include "model/config.h"
+#include "net/address.h"
+#include "net/target.h"
+
+namespace caisson::cli {
+
+namespace {
+
+namespace asio = boost::asio;
+namespace json = boost::json;
+
+constexpr std::string_view kDefaultAddress = "http://127.0.0.1:5410";
+constexpr std::size_t kMaxErrorBody = 1u << 20;
+
+bool is_on_this_host(const std::string& address) {
+  const net::Address parsed = net::parse_address(address);
+  return !parsed.unix_path.empty() || model::is_loopback(parsed.host);
+}
+
+void find_token(DaemonPlace& place, const DaemonOptions& options, const Environment& environment,
+                bool is_root) {
+  constexpr std::string_view kSay =
+      "name its state directory with --state, or put its token into "
+      "CAISSON_TOKEN";
+  place.token = environment("CAISSON_TOKEN").value_or("");
+  if (!place.token.empty()) {
+    place.token_note = "the one in CAISSON_TOKEN is not this daemon's";
+    return;
+  }
+  if (!is_on_this_host(place.address)) {
+    place.token_note = "put the daemon's token into CAISSON_TOKEN";
+    return;
+  }
+  const std::filesystem::path state = state_directory(options.state, environment, is_root);
+  const std::string file = (state / "token").native();
+  try {
+    place.token = daemon::find_token(state).value_or("");
+    place.token_note = str(place.token.empty() ? "there is none in " : "this is not the one in ",
+                           file, ": ", kSay);
+  } catch (const Error& error) {
+    place.token_note = str(error.what(), "; ", kSay);
+  }
+}
+
+// "Connection refused" of the client's whole sentence.
+std::string cause_of(const Error& error, const std::string& address) {
+  std::string_view sentence = error.what();
+  const std::string prefix = str("cannot connect to ", address, ": ");
+  if (sentence.starts_with(prefix)) sentence.remove_prefix(prefix.size());
+  return std::string(sentence.substr(0, sentence.find(';')));
+}
+
+bool is_absence(ErrorCode code) {
+  return code == ErrorCode::session_not_found || code == ErrorCode::not_found;
+}
+
+extern "C" void exit_for_signal(int number) {
+  ::_exit(kExitSignalBase + number);
+}
+
+}  // namespace
+
+void add_url(CLI::App& app, std::optional<std::string>& target) {
+  add_text(app, "--url", target, "URL",
+           "The daemon: http://HOST:PORT or unix:/PATH (default: $CAISSON_URL, else "
+           "http://127.0.0.1:5410)");
+}
+
+void add_daemon_options(CLI::App& app, DaemonOptions& options) {
+  add_url(app, options.url);
+  add_text(app, "--state", options.state, "DIR",
+           "The daemon's state directory, where its token is unless $CAISSON_TOKEN holds it "
+           "(default: as of serve)");
+}
+
+DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment,
+                        bool is_root) {
+  DaemonPlace place;
+  const std::string variable = environment("CAISSON_URL").value_or("");
+  place.address = options.url         ? *options.url
+                  : !variable.empty() ? variable
+                                      : std::string(kDefaultAddress);
+  try {
+    net::parse_address(place.address);
+  } catch (const Error& error) {
+    throw Error(error.code(), str(options.url ? "--url: " : "CAISSON_URL: ", error.what()));
+  }
+  find_token(place, options, environment, is_root);
+  return place;
+}
+
+std::string session_name(std::string_view text) {
+  std::string name(trim(text));
+  const auto refuse = [&](std::string_view fault) {
+    throw Error(ErrorCode::validation_error, str("session \"", printable(text), "\": ", fault));
+  };
+  if (name.empty()) refuse("the name must not be empty");
+  if (name == "." || name == "..") refuse("this cannot be a name");
+  if (decode_utf8(name) != name) refuse("the name must be UTF-8");
+  return name;
+}
+
+std::string session_target(std::string_view name, std::string_view below) {
+  return str("/v1/sessions/", net::encode_segment(name), below);
+}
+
+std::string path_target(std::string_view name, std::string_view below, std::string_view path) {
+  return str(session_target(name, below), "?path=", net::encode_segment(path));
+}
+
+ErrorCode error_code_of(std::string_view name) {
+  for (int number = 0; number < static_cast<int>(ErrorCode::internal_error); ++number) {
+    const auto code = static_cast<ErrorCode>(number);
+    if (to_string(code) == name) return code;
+  }
+  return ErrorCode::internal_error;
+}
+
+std::optional<Error> find_error(const json::value& answer) {
+  const json::object* object = answer.if_object();
+  const json::value* error = object != nullptr ? object->if_contains("error") : nullptr;
+  object = error != nullptr ? error->if_object() : nullptr;
+  if (object == nullptr) return std::nullopt;
+  const json::value* code = object->if_contains("code");
+  const json::value* message = object->if_contains("message");
+  if (code == nullptr || !code->is_string() || message == nullptr || !message->is_string()) {
+    return std::nullopt;
+  }
+  return Error(error_code_of(code->get_string()), std::string(message->get_string()));
+}
+
+DaemonClient::DaemonClient(asio::any_io_executor executor, DaemonPlace place)
+    : place_(std::move(place)),
+      client_(std::move(executor), {.address = place_.address, .token = place_.token}) {}
+
+json::value DaemonClient::parse(std::string_view body) const {
+  json::error_code error;
+  json::value value = json::parse(body, error);
+  if (!error) return value;
+  throw Error(ErrorCode::protocol_error, str("the answer of ", place_.address, " is not JSON: ",
+                                             error.message(), "; is it a Caisson daemon?"));
+}
+
+// Says in our words that nobody is there.
+Task<net::Response> DaemonClient::reach(Task<net::Response> answer) {
+  try {
+    co_return co_await std::move(answer);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::backend_unavailable) throw;
+    throw Error(error.code(),
+                str("no daemon at ", place_.address, " (", cause_of(error, place_.address),
+                    "); start one with `caisson serve`", place_.alternative));
+  }
+}
+
+// What the daemon says went wrong.
+Error DaemonClient::error_of(const net::Response& response) const {
+  json::error_code fault;
+  const json::value answer = json::parse(response.body, fault);
+  const std::optional<Error> error = fault ? std::nullopt : find_error(answer);
+  if (!error) {
+    return {ErrorCode::protocol_error,
+            str(place_.address, " answered with status ", response.status,
+                " and no error of a Caisson daemon; is it one?")};
+  }
+  if (error->code() != ErrorCode::unauthorized) return *error;
+  return {error->code(), str(error->what(), "; ", place_.token_note)};
+}
+
+Task<net::Response> DaemonClient::open(net::ClientRequest request) {
+  net::Response response = co_await reach(client_.open(std::move(request)));
+  if (response.status / 100 == 2) co_return response;
+  while (response.body.size() <= kMaxErrorBody) {
+    const std::optional<std::string> piece = co_await client_.read_some();
+    if (!piece) break;
+    response.body += *piece;
+  }
+  throw error_of(response);
+}
+
+Task<json::value> DaemonClient::call(std::string method, std::string target, std::string body) {
+  net::ClientRequest request{
+      .method = std::move(method), .target = std::move(target), .body = std::move(body)};
+  const net::Response response = co_await reach(client_.request(std::move(request)));
+  if (response.status / 100 != 2) throw error_of(response);
+  co_return parse(response.body);
+}
+
+Task<std::optional<json::value>> DaemonClient::find(std::string target) {
+  net::ClientRequest request{.target = std::move(target)};
+  const net::Response response = co_await reach(client_.request(std::move(request)));
+  if (response.status / 100 == 2) co_return parse(response.body);
+  const Error error = error_of(response);
+  if (is_absence(error.code())) co_return std::nullopt;
+  throw error;
+}
+
+int run_with_daemon(DaemonPlace place, const std::function<Task<int>(DaemonClient&)>& work) {
+  asio::io_context io(1);
+  DaemonClient client(io.get_executor(), std::move(place));
+  std::exception_ptr failure;
+  int code = kExitFailure;
+  asio::co_spawn(io, work(client), [&](const std::exception_ptr& error, int result) {
+    failure = error;
+    code = result;
+    io.stop();
+  });
+  io.run();
+  if (failure) std::rethrow_exception(failure);
+  return code;
+}
+
+void exit_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = exit_for_signal;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction current {};
+    check_syscall("sigaction", ::sigaction(number, nullptr, &current));
+    if (current.sa_handler == SIG_IGN) continue;
+    check_syscall("sigaction", ::sigaction(number, &action, nullptr));
+  }
+}
+
+}  // namespace caisson::cli

@@ -1,0 +1,85 @@
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/json/value.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "async/task.h"
+#include "base/error.h"
+#include "cli/settings.h"
+#include "net/client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace caisson::cli {
+
+// What the command line says about the daemon to talk to.
+struct DaemonOptions {
+  std::optional<std::string> url;
+  std::optional<std::string> state;
+};
+void add_daemon_options(CLI::App& app, DaemonOptions& options);  // --url and --state
+void add_url(CLI::App& app, std::optional<std::string>& target);
+
+// Where the daemon is and what it is shown.
+struct DaemonPlace {
+  std::string address;      // --url, else CAISSON_URL, else http://127.0.0.1:5410
+  std::string token;        // CAISSON_TOKEN, else what is in the state directory; may be empty
+  std::string token_note;   // what to do when the daemon does not accept it
+  std::string alternative;  // what a caller can do without a daemon, for the sentence
+};
+
+// The token of a state directory is this host's secret: only a daemon on this host is shown it. One
+// that cannot be read is as good as none, because a daemon on loopback asks for none.
+DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment, bool is_root);
+
+// The name as the daemon knows it: without white space around it. Throws validation_error for a
+// name that no session can have.
+std::string session_name(std::string_view text);
+
+// "/v1/sessions/NAME" and what is below it. Names and paths may contain anything.
+std::string session_target(std::string_view name, std::string_view below = "");
+std::string path_target(std::string_view name, std::string_view below, std::string_view path);
+
+// The code of that name; internal_error when there is none.
+ErrorCode error_code_of(std::string_view name);
+
+// What {"error": {"code": ..., "message": ...}} says; nullopt for everything else.
+std::optional<Error> find_error(const boost::json::value& answer);
+
+// A client of one daemon. Answers that are errors are thrown as such, with the daemon's own code
+// and sentence. One request at a time.
+class DaemonClient {
+ public:
+  DaemonClient(boost::asio::any_io_executor executor, DaemonPlace place);
+
+  Task<boost::json::value> call(std::string method, std::string target, std::string body = "");
+  // nullopt when the thing is not there.
+  Task<std::optional<boost::json::value>> find(std::string target);
+
+  // The head of a good answer, whose body then comes in pieces; nullopt at the end.
+  Task<net::Response> open(net::ClientRequest request);
+  Task<std::optional<std::string>> read_some() { return client_.read_some(); }
+
+ private:
+  Task<net::Response> reach(Task<net::Response> answer);
+  Error error_of(const net::Response& response) const;
+  boost::json::value parse(std::string_view body) const;
+
+  DaemonPlace place_;
+  net::Client client_;
+};
+
+// Runs `work` with a client on an event loop of its own and gives its exit code.
+int run_with_daemon(DaemonPlace place, const std::function<Task<int>(DaemonClient&)>& work);
+
+// SIGINT, SIGTERM and SIGHUP, unless they are ignored, end the program with 128 + N: at once, and
+// also while it waits for somebody to take its output. The daemon sees the connection close.
+void exit_on_signals();
+
+}  // namespace caisson::cli
