@@ -29,7 +29,7 @@ class Daemon : public testing::Test {
   }
   ~Daemon() override { std::filesystem::remove_all(state_); }
 
-  DaemonPlace find(DaemonOptions options = {}) const {
+  DaemonPlace find(const DaemonOptions& options = {}) const {
     const Environment environment = [this](const std::string& name) -> std::optional<std::string> {
       const auto found = variables_.find(name);
       if (found == variables_.end()) return std::nullopt;
@@ -50,9 +50,9 @@ TEST_F(Daemon, IsFoundByOptionThenVariableThenDefault) {
 }
 
 TEST_F(Daemon, IsRefusedAtAnAddressThatIsNone) {
-  const auto sentence = [&](DaemonOptions options) -> std::string {
+  const auto sentence = [&](const DaemonOptions& options) -> std::string {
     try {
-      find(std::move(options));
+      find(options);
     } catch (const Error& error) {
       return error.what();
     }

@@ -278,6 +278,7 @@ Session::Use Registry::use(const std::string& id) {
 
 SessionView Registry::view_of(const Session& session) {
   return {.info = session.info(),
+          .extra_mounts = session.spec().extra_mounts,
           .alive = session.alive(),
           .in_use = session.in_use(),
           .execs = session.execs(),
@@ -290,7 +291,9 @@ std::optional<SessionView> Registry::find(const std::string& id) const {
   const Entry& entry = *found->second;
   if (entry.session) return view_of(*entry.session);
   if (!entry.dormant) return std::nullopt;
-  SessionView view{.info = model::session_info_of(*entry.dormant), .alive = false};
+  SessionView view{.info = model::session_info_of(*entry.dormant),
+                   .extra_mounts = entry.dormant->extra_mounts,
+                   .alive = false};
   view.info.backend_name = backend_.name();
   return view;
 }

@@ -24,6 +24,7 @@ namespace caisson::session {
 // What people and machines ask about a session that exists.
 struct SessionView {
   model::SessionInfo info;
+  std::vector<model::MountSpec> extra_mounts = {};
   bool alive = true;  // false: its box has ended; the next use makes a new one
   bool in_use = false;
   std::uint64_t execs = 0;

@@ -27,6 +27,9 @@ json::object to_json(const session::SessionView& view) {
   json::object object = model::to_json(view.info);
   object["state"] = !view.alive ? "dead" : view.in_use ? "busy" : "idle";
   object["execs"] = view.execs;
+  json::array mounts;
+  for (const model::MountSpec& mount : view.extra_mounts) mounts.push_back(model::to_json(mount));
+  object["extra_mounts"] = std::move(mounts);
   const model::IsolationReport weaker{view.isolation.weaker()};
   object["weaker_isolation"] = model::to_json(weaker);
   return object;
