@@ -31,7 +31,7 @@ std::string wait_for_port(int log) {
   const Deadline deadline = Clock::now() + kStartDeadline;
   std::string text;
   while (Clock::now() < deadline) {
-    if (const std::string port = port_in(text); !port.empty()) return port;
+    if (std::string port = port_in(text); !port.empty()) return port;
     pollfd readable{log, POLLIN, 0};
     if (::poll(&readable, 1, 100) <= 0) continue;
     char buffer[4096];

@@ -89,9 +89,9 @@ Task<backend::BackendStatus> BackendProbe::status() {
 
 void add_health_routes(net::Router& router, const Services& services) {
   const net::RouteOptions open{.needs_token = false};  // probes have no secrets
-  const auto add = [&](std::string path, auto answer, const net::RouteOptions& options) {
+  const auto add = [&](const char* path, auto answer, const net::RouteOptions& options) {
     router.add(
-        "GET", std::move(path),
+        "GET", path,
         [services, answer](net::Exchange& exchange) { return answer(services, exchange); },
         options);
   };

@@ -221,7 +221,7 @@ std::shared_ptr<Event> Registry::begin_closing(EntryPtr entry) {
   if (!entry->session) return entry->closing;
   std::shared_ptr<Session> session = std::exchange(entry->session, nullptr);
   entry->closing = std::make_shared<Event>(executor_);
-  const std::shared_ptr<Event> done = entry->closing;
+  std::shared_ptr<Event> done = entry->closing;
   ++being_closed_;
   closings_.spawn("close a session", close(std::move(entry), std::move(session), done));
   return done;

@@ -80,7 +80,7 @@ class RegistryTest : public testing::Test {
 
   template <typename T>
   std::shared_ptr<Outcome<T>> begin(Task<T> task) {
-    const auto outcome = std::make_shared<Outcome<T>>();
+    auto outcome = std::make_shared<Outcome<T>>();
     auto done = [outcome](const std::exception_ptr& failure, T value) {
       finish(*outcome, failure);
       if (!failure) outcome->value = std::move(value);
@@ -158,6 +158,7 @@ TEST_F(RegistryTest, KeepsTheBoxFromOneCommandToTheNext) {
 TEST_F(RegistryTest, RunsTheCommandsOfASessionInTheirOrder) {
   start(plain());
   std::vector<std::shared_ptr<Outcome<ExecResult>>> all;
+  all.reserve(20);
   for (int i = 0; i < 20; ++i) {
     all.push_back(begin(registry_->exec(command("a", "echo " + std::to_string(i) + " >> log"))));
   }
@@ -400,6 +401,7 @@ TEST_F(RegistryTest, SurvivesFiftyOperationsOnOneName) {
       co_await registry_->remove("a");
     }
   };
+  all.reserve(50);
   for (int i = 0; i < 50; ++i) all.push_back(begin(one(i)));
   for (const auto& outcome : all) {
     const auto ended = end(outcome);

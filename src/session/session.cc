@@ -84,7 +84,7 @@ Task<model::ExecResult> Session::exec(ExecRequest request) {
     throw Error(ErrorCode::cancelled, "the command was ended because its caller went away");
   }
   ++execs_;
-  model::ExecResult result = result_of(request, std::move(*run_result));
+  model::ExecResult result = result_of(request, *run_result);
   turn.reset();
   if (settings_.park_shells && turns_.free() && !parking_ && !parked_) {
     parking_ = true;
@@ -143,7 +143,8 @@ void Session::rest() {
   if (parked_ && Clock::now() - parked_at_ >= settings_.parked_shell_idle) parked_ = {};
 }
 
-model::ExecResult Session::result_of(const ExecRequest& request, backend::RunResult run) const {
+model::ExecResult Session::result_of(const ExecRequest& request,
+                                     const backend::RunResult& run) const {
   model::ExecResult result;
   result.session_id = id();
   result.backend_name = backend_name_;

@@ -105,7 +105,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<backend::RunResult> run(ExecRequest& request);
   Task<WaitingShell> take_shell(ShellSettings settings);
   Task<void> park();
-  model::ExecResult result_of(const ExecRequest& request, backend::RunResult run) const;
+  model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;
   void touch();
   [[noreturn]] void throw_closed() const;
 
