@@ -340,10 +340,8 @@ void Root::apply(const wire::MaskPath& step) {
   check_step(what, ::fstat(place.get(), &info));
   UniqueFd cover;
   if (S_ISDIR(info.st_mode)) {
-    const UniqueFd empty(
-        check_step(what, open_in_root(root_.get(), wire::kMaskedDirectory, O_PATH)));
-    cover = clone_tree(empty.get(), "", what);
-    set_attributes(cover.get(), MOUNT_ATTR_RDONLY, -1, what);
+    cover = new_file_system("tmpfs", {{"size", "4096"}, {"nr_inodes", "1"}, {"mode", "0"}},
+                            MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, what);
   } else {
     const UniqueFd null(check_step(what, open_in_root(root_.get(), "/dev/null", O_PATH)));
     cover = clone_tree(null.get(), "", what);

@@ -152,10 +152,6 @@ struct MountTerminals {
   std::uint32_t group = 0;
   bool operator==(const MountTerminals&) const = default;
 };
-// What a masked directory is covered with: an empty one that nobody may enter, which every template
-// has.
-inline constexpr const char* kMaskedDirectory = "/dev/.masked";
-
 // Hide a file or directory if it exists.
 struct MaskPath {
   std::string target;

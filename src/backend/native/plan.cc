@@ -44,8 +44,7 @@ std::uint32_t root_owner(const Host& host) {
   return host.privileged ? kFileOwnersBase : 0;
 }
 
-void add_devices(Plan& plan, std::uint32_t owner) {
-  plan.emplace_back(MakeDirectory{.target = kMaskedDirectory, .mode = 0, .owner = owner});
+void add_devices(Plan& plan) {
   for (const char* name : kDevices) {
     const std::string path = str("/dev/", name);
     plan.emplace_back(BindHost{.source = path, .target = path, .flags = kNoSuid | kNoExec});
@@ -315,7 +314,7 @@ Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
   } else {
     add_image_root(plan, host, image, idmap);
   }
-  add_devices(plan, root_owner(host));
+  add_devices(plan);
   if (!host.privileged) {
     if (!image.is_host()) {
       plan.emplace_back(MakeTmpfs{.target = "/run", .bytes = kTemplateBytes, .inodes = 16});

@@ -170,7 +170,6 @@ constexpr const char* kUserLockdown =
     "install a system call filter of 3 instructions\n";
 
 constexpr const char* kDevices =
-    "make directory /dev/.masked 00 of root\n"
     "bind /dev/null at /dev/null (rw,nosuid,noexec)\n"
     "bind /dev/zero at /dev/zero (rw,nosuid,noexec)\n"
     "bind /dev/full at /dev/full (rw,nosuid,noexec)\n"
