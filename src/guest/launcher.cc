@@ -211,6 +211,7 @@ class Launcher {
       proc_.reset();
       owner_.reset();
       cgroups_.clear();
+      number_lock_.reset();
       become_box(request, std::move(fds[0]));
     }
     const UniqueFd owned(pidfd);
@@ -219,10 +220,11 @@ class Launcher {
   }
 
   void handle(const wire::AdoptCgroups& request, std::vector<UniqueFd>& fds) {
-    if (fds.size() != request.names.size()) {
+    if (request.names.empty() || fds.size() != request.names.size() + 1) {
       throw Error(ErrorCode::protocol_error, "cgroups without their directories");
     }
-    for (std::size_t i = 0; i < fds.size(); ++i) {
+    number_lock_ = std::move(fds.back());
+    for (std::size_t i = 0; i < request.names.size(); ++i) {
       UniqueFd parent(check_step("keep the owner's cgroups",
                                  ::openat(fds[i].get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
       cgroups_.emplace_back(std::move(parent), request.names[i]);
@@ -281,6 +283,7 @@ class Launcher {
   UniqueFd control_;
   UniqueFd proc_;
   UniqueFd owner_;  // a pidfd
+  UniqueFd number_lock_;
   std::vector<std::pair<UniqueFd, std::string>> cgroups_;
 };
 

@@ -55,7 +55,8 @@ struct FinishBox {
 };
 
 // Directories of the owner's cgroups travel along, one for each hierarchy: when the owner is gone,
-// the launcher removes what is left in them and the directories themselves.
+// the launcher removes what is left in them and the directories themselves. Last comes the lock on
+// the owner's number, which nobody shall take before that is done.
 struct AdoptCgroups {
   std::vector<std::string> names;  // names[i] is the name of the directory in its parent
   bool operator==(const AdoptCgroups&) const = default;

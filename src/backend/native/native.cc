@@ -36,6 +36,7 @@ using model::Layer;
 namespace {
 
 constexpr auto kSetupDeadline = std::chrono::seconds(30);
+constexpr int kAttempts = 4;  // at a box, when processes that make it are killed
 
 // A box joins every hierarchy that its owner is in, and each costs an exec some time. One without a
 // controller that limits (a hybrid host's unified hierarchy) is not worth it: process 1 ends the
@@ -72,9 +73,11 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     const std::string owner_name = str(owner.number());
     cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
     const std::span<const int> directories = cgroups->directory_fds();
+    std::vector<int> adopted(directories.begin(), directories.end());
+    adopted.push_back(owner.lock());
     templates.set_cgroups(
         std::vector<std::string>(directories.size(), str(kOwnerPrefix, owner_name)),
-        std::vector<int>(directories.begin(), directories.end()));
+        std::move(adopted));
   }
 
   // Removes what dead owners left behind, while their numbers cannot be taken. Our own number had
@@ -171,18 +174,17 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   // A launcher that dies takes no box with it, and another is as good: its death is no reason to
   // fail. Neither is that of a process that waited to become this box.
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<Layer> accepted) {
-    try {
-      co_return co_await create_once(spec, accepted);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::backend_unavailable &&
-          error.code() != ErrorCode::system_error && error.code() != ErrorCode::box_lost) {
-        throw;
+    for (int attempt = 1;; ++attempt) {
+      const bool last = attempt == kAttempts;
+      try {
+        co_return co_await create_once(spec, accepted);
+      } catch (const SystemError& error) {
+        if (last) throw with_subject(spec, error);
+      } catch (const Error& error) {
+        const bool died =
+            error.code() == ErrorCode::backend_unavailable || error.code() == ErrorCode::box_lost;
+        if (last || !died) throw;
       }
-    }
-    try {
-      co_return co_await create_once(spec, std::move(accepted));
-    } catch (const SystemError& error) {
-      throw with_subject(spec, error);
     }
   }
 
@@ -237,7 +239,10 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
       channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
       co_await set_up(*channel);
     } catch (const SystemError& error) {
-      failure = std::make_exception_ptr(with_subject(spec, error));
+      const bool died = error.error_number() == EPIPE || error.error_number() == ECONNRESET;
+      failure = std::make_exception_ptr(
+          died ? Error(ErrorCode::box_lost, "the process of the box was killed while it was made")
+               : with_subject(spec, error));
     } catch (...) {
       failure = std::current_exception();
     }

@@ -23,6 +23,7 @@ class Owner {
   ~Owner();  // gives the number back
 
   unsigned number() const { return number_; }
+  int lock() const { return lock_.get(); }  // the number is taken while anybody holds it open
   // The last owner of this number did not give it back: something of it may be left.
   bool follows_a_dead_one() const { return follows_a_dead_one_; }
 
