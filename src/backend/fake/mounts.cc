@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/mount_rules.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
@@ -15,10 +16,6 @@
 
 namespace caisson::backend::fake {
 namespace {
-
-constexpr std::string_view kBlocked[] = {"/etc",  "/proc", "/sys", "/dev",
-                                         "/root", "/boot", "/run", "/var/run"};
-constexpr std::string_view kReadOnly[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
 
 [[noreturn]] void refuse(const std::string& host_path, std::string_view cause) {
   throw Error(ErrorCode::mount_refused,
@@ -34,27 +31,9 @@ std::string resolve(const std::string& host_path) {
   return normalise_path(resolved.native());
 }
 
-void check_source(const std::string& host_path, const std::string& resolved,
-                  model::MountMode mode) {
-  for (const std::string_view blocked : kBlocked) {
-    if (is_within(resolved, blocked)) {
-      refuse(host_path, str("it lies in ", blocked, "; choose a directory of your own"));
-    }
-    if (is_within(blocked, resolved)) {
-      refuse(host_path, str("it contains ", blocked, "; choose a directory below it"));
-    }
-  }
-  for (const std::string_view programs : kReadOnly) {
-    if (mode == model::MountMode::rw && is_within(resolved, programs)) {
-      refuse(host_path,
-             str("it lies in ", programs, ", which is read-only for boxes; use mode ro"));
-    }
-  }
-}
-
 UniqueFd open_source(const std::string& host_path, model::MountMode mode) {
   const std::string resolved = resolve(host_path);
-  check_source(host_path, resolved, mode);
+  if (const std::string why = refusal(resolved, mode, {}); !why.empty()) refuse(host_path, why);
   if (mode == model::MountMode::none) return UniqueFd();
   std::error_code error;
   if (mode == model::MountMode::rw) std::filesystem::create_directories(resolved, error);

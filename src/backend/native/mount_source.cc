@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-
 #include <unistd.h>
 
 #include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -16,22 +16,7 @@
 #include "base/text.h"
 
 namespace caisson::backend::native {
-
 namespace {
-
-constexpr const char* kBlocked[] = {"/etc",
-                                    "/proc",
-                                    "/sys",
-                                    "/dev",
-                                    "/root",
-                                    "/boot",
-                                    "/run",
-                                    "/var/run",
-                                    "/var/lib/docker",
-                                    "/var/lib/containerd",
-                                    "/var/lib/containers"};
-constexpr const char* kReadOnly[] = {"/usr",   "/bin",   "/sbin",  "/lib",
-                                     "/lib32", "/lib64", "/libx32"};
 
 // Where the descriptor really leads, as the kernel sees it.
 std::string resolved_path(int fd, const std::string& host_path) {
@@ -78,25 +63,6 @@ UniqueFd make_directories(const std::string& host_path,
 }
 
 }  // namespace
-
-std::string refusal(const std::string& resolved, model::MountMode mode, const MountRules& rules) {
-  std::vector<std::string> blocked(std::begin(kBlocked), std::end(kBlocked));
-  blocked.insert(blocked.end(), rules.protected_paths.begin(), rules.protected_paths.end());
-  for (const std::string& path : blocked) {
-    if (is_within(resolved, path)) return str(path, " of the host is never shown to a box");
-    if (is_within(path, resolved))
-      return str("it contains ", path, ", which is never shown to a box");
-  }
-  const auto contains = [&](const std::string& root) { return is_within(resolved, root); };
-  if (!rules.roots.empty() && std::none_of(rules.roots.begin(), rules.roots.end(), contains)) {
-    return str("it is outside allowed_mount_roots: ", join(rules.roots, ", "));
-  }
-  if (mode != model::MountMode::rw) return {};
-  for (const char* path : kReadOnly) {
-    if (is_within(resolved, path)) return str(path, " can be mounted read-only at most");
-  }
-  return {};
-}
 
 MountSource open_mount_source(const std::string& host_path, model::MountMode mode,
                               const MountRules& rules) {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "backend/mount_rules.h"
 #include "base/unique_fd.h"
 #include "model/box_spec.h"
 
@@ -22,21 +22,10 @@ struct MountSource {
   std::uint64_t inode = 0;
 };
 
-// Which paths of the host may be shown to boxes, besides what never may.
-struct MountRules {
-  std::vector<std::string> protected_paths;  // never, nor what contains them
-  std::vector<std::string> roots;            // only what is below one of these; empty: anywhere
-};
-
 // Opens and judges. A missing directory that is to be mounted read-write is made. Throws
-// mount_refused for what no box may see: kernel and device files, the system's configuration and
-// run-time state, root's home, protected paths, every directory above one of these, and what is
-// outside the roots. System programs are read-only.
+// mount_refused for what no box may see.
 MountSource open_mount_source(const std::string& host_path, model::MountMode mode,
                               const MountRules& rules);
-
-// Why the path may not be mounted; empty when it may. The path is in normal form. Pure.
-std::string refusal(const std::string& resolved, model::MountMode mode, const MountRules& rules);
 
 // A detached mount of the source: nosuid, nodev, read-only unless rw; with owners translated when
 // `idmap` is a user namespace (-1: not). Throws SystemError, EINVAL when the file system cannot do
