@@ -23,17 +23,6 @@ backend::native::Options options_in(const std::filesystem::path& state_dir) {
 
 }  // namespace
 
-TempDir::TempDir() {
-  std::string path = (std::filesystem::temp_directory_path() / "caisson-bench-XXXXXX").native();
-  if (::mkdtemp(path.data()) == nullptr) throw SystemError(path, errno);
-  path_ = path;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;  // what is left in the temporary directory is the host's to remove
-  std::filesystem::remove_all(path_, ignored);
-}
-
 void Loop::finish(Task<void> task) {
   std::vector<Task<void>> one;
   one.push_back(std::move(task));

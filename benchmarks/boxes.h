@@ -12,22 +12,10 @@
 #include "backend/box.h"
 #include "backend/native/native.h"
 #include "backend/run.h"
+#include "base/temporary_directory.h"
 #include "model/box_spec.h"
 
 namespace caisson::benchmarks {
-
-// A directory that is there as long as the object.
-class TempDir {
- public:
-  TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir();
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // An event loop with one thread, driven by whoever waits for something on it.
 class Loop {
@@ -69,7 +57,7 @@ class Boxes {
   void destroy(backend::Box& box);
 
  private:
-  TempDir state_;
+  TemporaryDirectory state_;
   Loop loop_;
   backend::native::Native backend_;
 };

@@ -25,7 +25,7 @@ class DaemonProcess {
   std::unique_ptr<net::Client> connect(Loop& loop) const;
 
  private:
-  TempDir directory_;
+  TemporaryDirectory directory_;
   UniqueFd log_;
   ChildProcess process_;
   std::string address_;

@@ -177,7 +177,7 @@ class Workshop {
 }  // namespace
 
 void trace_lifecycle(const Options& options, Report& report) {
-  TempDir state;
+  TemporaryDirectory state;
   Loop loop;
   Workshop workshop(loop.executor(), state.path());
   Stopwatch watch;

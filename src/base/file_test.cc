@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/temporary_directory.h"
 
 namespace caisson {
 namespace {
@@ -16,12 +17,8 @@ namespace fs = std::filesystem;
 
 class File : public testing::Test {
  protected:
-  File() {
-    std::string pattern = fs::temp_directory_path() / "caisson-file-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
-  }
-  ~File() override { fs::remove_all(directory_); }
-  fs::path directory_;
+  const TemporaryDirectory temporary_;
+  const fs::path directory_ = temporary_.path();
 };
 
 std::span<const std::byte> bytes_of(std::string_view text) {

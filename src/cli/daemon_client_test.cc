@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::cli {
 namespace {
@@ -21,13 +22,9 @@ constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 class Daemon : public testing::Test {
  protected:
   Daemon() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "caisson-test-XXXXXX").native();
-    if (::mkdtemp(pattern.data()) == nullptr) throw SystemError(pattern, errno);
-    state_ = pattern;
     replace_file(state_ / "token", kToken, 0600);
     variables_["CAISSON_STATE"] = state_.native();
   }
-  ~Daemon() override { std::filesystem::remove_all(state_); }
 
   DaemonPlace find(const DaemonOptions& options = {}) const {
     const Environment environment = [this](const std::string& name) -> std::optional<std::string> {
@@ -38,7 +35,8 @@ class Daemon : public testing::Test {
     return find_daemon(options, environment, true);
   }
 
-  std::filesystem::path state_;
+  const TemporaryDirectory temporary_;
+  const std::filesystem::path state_ = temporary_.path();
   std::map<std::string, std::string> variables_;
 };
 

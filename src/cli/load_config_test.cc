@@ -4,15 +4,14 @@
 
 #include <boost/json/serialize.hpp>
 
-#include "backend/native/temporary_directory_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::cli {
 namespace {
 
-using backend::native::TemporaryDirectory;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::cli {
 namespace {
@@ -17,14 +18,6 @@ namespace fs = std::filesystem;
 
 class LocalFiles : public testing::Test {
  protected:
-  LocalFiles() {
-    std::string pattern = (fs::temp_directory_path() / "caisson-test-XXXXXX").native();
-    if (::mkdtemp(pattern.data()) == nullptr) throw SystemError(pattern, errno);
-    root_ = pattern;
-    directory_ = open_file(root_, O_RDONLY | O_DIRECTORY);
-  }
-  ~LocalFiles() override { fs::remove_all(root_); }
-
   std::size_t entries() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(root_), fs::directory_iterator()));
@@ -35,8 +28,9 @@ class LocalFiles : public testing::Test {
     file.commit();
   }
 
-  fs::path root_;
-  UniqueFd directory_;
+  const TemporaryDirectory temporary_;
+  const fs::path root_ = temporary_.path();
+  const UniqueFd directory_ = open_file(root_, O_RDONLY | O_DIRECTORY);
 };
 
 TEST(PlainName, IsOneComponentThatDoesNotClimb) {

@@ -6,15 +6,14 @@
 
 #include <csignal>
 
-#include "backend/native/temporary_directory_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::daemon {
 namespace {
 
-using backend::native::TemporaryDirectory;
 using testing::HasSubstr;
 
 std::string refusal(const std::filesystem::path& path) {

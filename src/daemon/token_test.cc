@@ -3,14 +3,13 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "backend/native/temporary_directory_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::daemon {
 namespace {
 
-using backend::native::TemporaryDirectory;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;

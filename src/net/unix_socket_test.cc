@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/temporary_directory.h"
 #include "net/listener.h"
 #include "net/server_for_test.h"
 
@@ -22,12 +23,7 @@ void fill(Router& router) {
 
 class UnixSocketTest : public testing::Test {
  protected:
-  UnixSocketTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "net-XXXXXX").native();
-    directory_ = ::mkdtemp(pattern.data());
-    path_ = (directory_ / "run" / "api.sock").native();
-  }
-  ~UnixSocketTest() override { std::filesystem::remove_all(directory_); }
+  UnixSocketTest() { path_ = (directory_ / "run" / "api.sock").native(); }
 
   static unsigned mode_of(const std::filesystem::path& path) {
     struct stat status {};
@@ -35,7 +31,8 @@ class UnixSocketTest : public testing::Test {
     return status.st_mode & 07777;
   }
 
-  std::filesystem::path directory_;
+  const TemporaryDirectory temporary_;
+  const std::filesystem::path directory_ = temporary_.path();
   std::string path_;
 };
 

@@ -1,35 +1,14 @@
 #pragma once
 #include <sys/mount.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
+#include "base/temporary_directory.h"
 #include "store/session_record.h"
 
 namespace caisson::store {
-
-// An empty directory that is gone, with all that is in it, at the end of a test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = "/tmp/caisson-store-XXXXXX";
-    check_syscall(pattern, ::mkdtemp(pattern.data()) == nullptr ? -1 : 0);
-    path_ = pattern;
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // A small file system of its own on a directory. Takes root.
 class SmallFileSystem {

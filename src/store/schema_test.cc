@@ -29,8 +29,8 @@ TEST(OpenDatabase, BringsAnOlderFileUpToDateAndKeepsACopy) {
     EXPECT_EQ(database.number("SELECT count(*) FROM more"), 0);
     EXPECT_EQ(database.number("PRAGMA user_version"), 3);
   }
-  const std::string backup = (directory / "a.db.backup-v1").native();
-  EXPECT_EQ(report, str((directory / "a.db").native(),
+  const std::string backup = (directory / "a.db.backup-v1");
+  EXPECT_EQ(report, str((directory / "a.db"),
                         ": brought from version 1 to 3; the old one is kept as ", backup));
   std::string silent;
   const Database old = open_database(backup, kOld, silent);

@@ -12,30 +12,19 @@
 #include <stdexcept>
 
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::contract {
 
 namespace asio = boost::asio;
 namespace fs = std::filesystem;
 
-TempDir::TempDir() {
-  std::string path = (fs::path(testing::TempDir()) / "caisson-contract-XXXXXX").native();
-  if (::mkdtemp(path.data()) == nullptr) throw SystemError(path, errno);
-  path_ = path;
-  fs::permissions(path_, fs::perms(0755));  // a user of a box is not the user of the test
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
 namespace {
 
 // A directory with the payload and nothing else, made once: what a box mounts must not lie where no
 // box may look, and nobody knows where the build directory is.
 const fs::path& payload_directory() {
-  static const TempDir directory;
+  static const TemporaryDirectory directory(0755);
   static const bool copied = fs::copy_file(CAISSON_PAYLOAD, directory.path() / "caisson-payload");
   if (!copied) throw std::runtime_error("cannot copy " CAISSON_PAYLOAD);
   return directory.path();

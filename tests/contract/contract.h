@@ -20,6 +20,7 @@
 #include "backend/run.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/temporary_directory.h"
 #include "factories.h"
 #include "model/box_spec.h"
 
@@ -36,19 +37,6 @@ using testing::HasSubstr;
 
 // Where the payload program is inside every box of the suite.
 inline const std::string kPayload = "/opt/payload/caisson-payload";
-
-// A directory of our own that ends with the object.
-class TempDir {
- public:
-  TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir();
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // An operation that goes on while the test does other things.
 template <typename T>
@@ -151,7 +139,7 @@ class BackendContract : public testing::TestWithParam<Factory> {
   std::filesystem::path write_host_file(const std::filesystem::path& path, const std::string& text);
   static std::string read_host_file(const std::filesystem::path& path);
 
-  TempDir temp_;
+  const TemporaryDirectory temp_{0755};  // a user of a box is not the user of the test
   boost::asio::io_context io_;
   std::unique_ptr<backend::Backend> backend_;
   std::unique_ptr<Box> box_;

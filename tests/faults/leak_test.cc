@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/temporary_directory.h"
 #include "host_state.h"
 
 namespace caisson::faults {
@@ -37,20 +38,6 @@ int count_from_environment(const char* name, int fallback) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::atoi(text) : fallback;
 }
-
-class Directories {
- public:
-  Directories() {
-    std::string pattern = "/tmp/caisson-faults-XXXXXX";
-    root_ = ::mkdtemp(pattern.data());
-    fs::create_directories(state());
-  }
-  ~Directories() { fs::remove_all(root_); }
-  fs::path state() const { return root_ / "state"; }
-
- private:
-  fs::path root_;
-};
 
 backend::native::Options options(const fs::path& state) {
   return {.state_dir = state, .allow_missing = {}, .withhold = {}};
@@ -118,7 +105,7 @@ class Leaks : public testing::Test {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: cgroups and host ids of boxes are root's";
     ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans come to us, so their end is seen
-    before_ = observe(directories_.state());
+    before_ = observe(state_.path());
   }
 
   // The kernel takes network namespaces apart in the background; nothing else may need time.
@@ -126,7 +113,7 @@ class Leaks : public testing::Test {
     const Deadline deadline = Clock::now() + 30s;
     std::string left;
     do {
-      left = leftovers(before_, observe(directories_.state()));
+      left = leftovers(before_, observe(state_.path()));
       if (left.empty()) return;
       std::this_thread::yield();
     } while (Clock::now() < deadline);
@@ -143,7 +130,7 @@ class Leaks : public testing::Test {
     }
   }
 
-  Directories directories_;
+  TemporaryDirectory state_;
   HostState before_;
   std::mt19937 random_{20260101};
 };
@@ -151,7 +138,7 @@ class Leaks : public testing::Test {
 TEST_F(Leaks, AThousandBoxesLeaveNothingBehind) {
   const int boxes = count_from_environment("CAISSON_TEST_BOXES", 1000);
   run_loop([&](asio::any_io_executor executor) -> Task<void> {
-    Native native(executor, options(directories_.state()));
+    Native native(executor, options(state_.path()));
     int done = 0;
     // Four at a time, so that creating, running and destroying overlap.
     auto worker = [&]() -> Task<void> {
@@ -190,7 +177,7 @@ TEST_F(Leaks, KillingGuestsAndLaunchersAtRandomMomentsLeavesNothingBehind) {
   const int rounds = count_from_environment("CAISSON_TEST_KILLS", 150);
   int failed_calls = 0;
   run_loop([&](asio::any_io_executor executor) -> Task<void> {
-    Native native(executor, options(directories_.state()));
+    Native native(executor, options(state_.path()));
     bool stop = false;
     auto killer = [&]() -> Task<void> {
       asio::steady_timer timer(executor);
@@ -227,12 +214,12 @@ TEST_F(Leaks, KillingGuestsAndLaunchersAtRandomMomentsLeavesNothingBehind) {
 }
 
 // The caller in another process, which is then killed.
-pid_t start_caller(const Directories& directories, int progress) {
+pid_t start_caller(const fs::path& state, int progress) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   try {
     run_loop([&](asio::any_io_executor executor) -> Task<void> {
-      Native native(executor, options(directories.state()));
+      Native native(executor, options(state));
       for (;;) {
         co_await use_box(native);
         write_all(progress, ".", "progress");
@@ -248,7 +235,7 @@ TEST_F(Leaks, KillingTheCallerAtARandomMomentLeavesNothingBehind) {
   const int rounds = count_from_environment("CAISSON_TEST_CALLERS", 25);
   for (int round = 0; round < rounds; ++round) {
     auto [progress, report] = make_pipe();
-    const pid_t caller = start_caller(directories_, report.get());
+    const pid_t caller = start_caller(state_.path(), report.get());
     ASSERT_GT(caller, 0);
     report.reset();
     const unsigned boxes = static_cast<unsigned>(random_() % 4);
@@ -267,7 +254,7 @@ TEST_F(Leaks, KillingTheCallerAtARandomMomentLeavesNothingBehind) {
   }
   // The next owner finds what the dead left where nobody could clean up.
   run_loop([&](asio::any_io_executor executor) -> Task<void> {
-    Native native(executor, options(directories_.state()));
+    Native native(executor, options(state_.path()));
     co_await use_box(native);
     co_await native.stop();
   });

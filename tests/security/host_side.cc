@@ -98,18 +98,6 @@ std::string own_namespaces() {
 
 }  // namespace
 
-TempDir::TempDir() {
-  std::string path = "/tmp/caisson-security-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) throw SystemError(path, errno);
-  check_syscall(path, ::chmod(path.c_str(), 0755));
-  path_ = path;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 HostSide::HostSide() {
   const std::string name = str("caisson-security-", ::getpid());
   UniqueFd abstract = listen_on_abstract_name(name);

@@ -6,25 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/temporary_directory.h"
 #include "base/unique_fd.h"
 
 namespace caisson::security_test {
 
 // Arguments of checks, by the name of the check.
 using CheckArguments = std::map<std::string, std::string, std::less<>>;
-
-// A directory of the test's own, readable by everybody, gone at the end of the scope.
-class TempDir {
- public:
-  TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir();
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // What lies about on the host for a box to find: an abstract socket, a SysV segment, listeners on
 // loopback and on every address, a file that everybody may read, a secret in the environment. All
@@ -44,7 +32,7 @@ class HostSide {
   void listen_on_loopback();
   void listen_on_every_address();
 
-  TempDir directory_;
+  const TemporaryDirectory directory_{0755};
   std::vector<UniqueFd> listeners_;
   int segment_ = -1;
   CheckArguments arguments_;

@@ -19,6 +19,7 @@
 #include "backend/box.h"
 #include "backend/native/native.h"
 #include "backend/run.h"
+#include "base/temporary_directory.h"
 #include "host_side.h"
 #include "model/box_spec.h"
 #include "model/isolation.h"
@@ -84,8 +85,8 @@ class Isolation : public ::testing::Test {
  private:
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  TempDir directories_;
-  TempDir elsewhere_;
+  const TemporaryDirectory directories_{0755};
+  const TemporaryDirectory elsewhere_{0755};
   HostSide host_;
   std::unique_ptr<backend::native::Native> native_;
 };

@@ -110,7 +110,7 @@ TEST_F(Isolation, I16OrdinaryWorkRunsWithTheNetworkOn) {
 TEST_F(Isolation, I16FilesInAMountedWorkspaceBelongToItsOwner) {
   if (!reason_to_skip("workspace_owner").empty()) GTEST_SKIP() << reason_to_skip("workspace_owner");
   constexpr uid_t kOwner = 12345;
-  const TempDir workspace;
+  const TemporaryDirectory workspace{0755};
   check_syscall("chown", ::chown(workspace.path().c_str(), kOwner, kOwner));
   model::BoxSpec mounted = spec();
   mounted.host_path = workspace.path().native();

@@ -75,7 +75,7 @@ class IsolationFailure : public Isolation {
   }
 
  private:
-  TempDir workspace_;
+  const TemporaryDirectory workspace_{0755};
 };
 
 TEST_F(IsolationFailure, I18FailureIsClosed) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::fake {
 namespace {
@@ -26,14 +27,10 @@ int errno_of(const std::function<void()>& operation) {
 
 class FilesInABox : public testing::Test {
  protected:
-  FilesInABox() {
-    std::string path = testing::TempDir() + "caisson-files-XXXXXX";
-    if (::mkdtemp(path.data()) != nullptr) host_ = path;
-    spec_.host_path = host_.native();
-  }
-  ~FilesInABox() override { std::filesystem::remove_all(host_); }
+  FilesInABox() { spec_.host_path = host_.native(); }
 
-  std::filesystem::path host_;
+  const TemporaryDirectory temporary_;
+  const std::filesystem::path host_ = temporary_.path();
   model::BoxSpec spec_;
 };
 

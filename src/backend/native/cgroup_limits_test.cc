@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::native {
 namespace {
@@ -46,21 +47,14 @@ TEST(FindValue, MatchesTheWholeKey) {
 // A directory of plain files that stands in for one cgroup.
 class FakeCgroup : public testing::Test {
  protected:
-  FakeCgroup() {
-    std::string name = "/tmp/caisson-cgroup-XXXXXX";
-    check_syscall(name, ::mkdtemp(name.data()) == nullptr ? -1 : 0);
-    path_ = name;
-    directory_ = open_file(path_, O_PATH | O_DIRECTORY);
-  }
-  ~FakeCgroup() override { std::filesystem::remove_all(path_); }
-
   void add(const char* file, std::string_view content = "") {
     std::ofstream(path_ / file) << content;
   }
   std::string content(const char* file) { return read_file(path_ / file); }
 
-  std::filesystem::path path_;
-  UniqueFd directory_;
+  const TemporaryDirectory temporary_;
+  const std::filesystem::path path_ = temporary_.path();
+  const UniqueFd directory_ = open_file(path_, O_PATH | O_DIRECTORY);
 };
 
 TEST_F(FakeCgroup, V2MemoryLimitForbidsSwap) {

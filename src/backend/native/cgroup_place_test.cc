@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::native {
 namespace {
@@ -21,10 +22,6 @@ constexpr pid_t kSelf = 4242;
 class UnifiedTree : public testing::Test {
  protected:
   UnifiedTree() {
-    std::string name = "/tmp/caisson-cgroup-XXXXXX";
-    check_syscall(name, ::mkdtemp(name.data()) == nullptr ? -1 : 0);
-    root_ = name;
-    std::filesystem::permissions(root_, std::filesystem::perms(0755));
     add_cgroup(root_, "cpu memory pids", "memory pids", "1\n77\n");
     scope_ = root_ / "app.scope";
     std::filesystem::create_directory(scope_);
@@ -35,7 +32,6 @@ class UnifiedTree : public testing::Test {
                   .own = scope_,
                   .base = scope_};
   }
-  ~UnifiedTree() override { std::filesystem::remove_all(root_); }
 
   static void write(const std::filesystem::path& path, std::string_view content) {
     std::ofstream(path) << content;
@@ -60,7 +56,8 @@ class UnifiedTree : public testing::Test {
     throw Error(ErrorCode::internal_error, "no such controller");
   }
 
-  std::filesystem::path root_;
+  const TemporaryDirectory temporary_{0755};
+  const std::filesystem::path root_ = temporary_.path();
   std::filesystem::path scope_;
   CgroupHierarchy hierarchy_;
 };

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/temporary_directory.h"
 #include "base/text.h"
 
 namespace caisson::backend::native {
@@ -297,9 +298,6 @@ TEST_F(CgroupTest, SweepRemovesWhatADeadOwnerLeftAndNothingElse) {
 class UnifiedOwner : public testing::Test {
  protected:
   UnifiedOwner() {
-    std::string name = "/tmp/caisson-cgroup-XXXXXX";
-    check_syscall(name, ::mkdtemp(name.data()) == nullptr ? -1 : 0);
-    scope_ = name;
     std::filesystem::create_directory(scope_ / "caisson-x");
     std::filesystem::create_directory(scope_ / "caisson-x.home");
     write("cgroup.controllers", "cpu memory pids\n");
@@ -315,13 +313,13 @@ class UnifiedOwner : public testing::Test {
                           .own = scope_,
                           .base = scope_}};
   }
-  ~UnifiedOwner() override { std::filesystem::remove_all(scope_); }
 
   void write(const char* file, std::string_view content) {
     std::ofstream(scope_ / file) << content;
   }
 
-  std::filesystem::path scope_;
+  const TemporaryDirectory temporary_;
+  const std::filesystem::path scope_ = temporary_.path();
   CgroupHost host_;
 };
 

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::native {
 namespace {
@@ -106,8 +107,6 @@ class Tar {
 class ImageStoreTest : public testing::Test {
  protected:
   ImageStoreTest() {
-    std::string pattern = fs::temp_directory_path() / "caisson-images-XXXXXX";
-    directory_ = ::mkdtemp(pattern.data());
     source_ = directory_ / "source";
     outside_ = directory_ / "outside";
     store_ = ImageStore(state());
@@ -115,7 +114,6 @@ class ImageStoreTest : public testing::Test {
     fs::create_directories(outside_);
     replace_file(outside_ / "precious", "untouched");
   }
-  ~ImageStoreTest() override { fs::remove_all(directory_); }
 
   fs::path state() const { return directory_ / "state"; }
   fs::path tar() const { return directory_ / "image.tar"; }
@@ -147,7 +145,8 @@ class ImageStoreTest : public testing::Test {
     return "";
   }
 
-  fs::path directory_;
+  const TemporaryDirectory temporary_;
+  const fs::path directory_ = temporary_.path();
   fs::path source_;
   fs::path outside_;
   ImageStore store_{""};

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "backend/native/temporary_directory_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::native {
 namespace {

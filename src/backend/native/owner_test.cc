@@ -11,10 +11,10 @@
 #include <set>
 #include <thread>
 
-#include "backend/native/temporary_directory_for_test.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/temporary_directory.h"
 
 namespace caisson::backend::native {
 namespace {
