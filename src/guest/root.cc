@@ -318,6 +318,7 @@ void Root::apply(const wire::MountOverlay& step) {
 void Root::apply(const wire::MountProc& step) {
   const UniqueFd mount = new_file_system(
       "proc", {}, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, "mount proc");
+  below_proc_ = target(step.target);
   attach(mount.get(), step.target);
 }
 
@@ -331,6 +332,21 @@ void Root::apply(const wire::MountTerminals& step) {
   attach(mount.get(), step.target);
 }
 
+// A mount of a directory that is empty and that nobody may enter. The one below proc serves, where
+// the plan made it so: a file system of its own would cost every box some memory.
+UniqueFd Root::empty_directory(const std::string& what) const {
+  constexpr std::uint64_t kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  struct stat info {};
+  if (!below_proc_ || ::fstat(below_proc_.get(), &info) < 0 || (info.st_mode & 07777) != 0) {
+    return new_file_system("tmpfs", {{"size", "4096"}, {"nr_inodes", "1"}, {"mode", "0"}},
+                           kAttributes, what);
+  }
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | unsigned{AT_EMPTY_PATH};
+  UniqueFd tree(check_step(what, ::open_tree(below_proc_.get(), "", flags)));
+  set_attributes(tree.get(), kAttributes, -1, what);
+  return tree;
+}
+
 void Root::apply(const wire::MaskPath& step) {
   const std::string what = str("mask ", step.target);
   const UniqueFd place = target(step.target);
@@ -340,8 +356,7 @@ void Root::apply(const wire::MaskPath& step) {
   check_step(what, ::fstat(place.get(), &info));
   UniqueFd cover;
   if (S_ISDIR(info.st_mode)) {
-    cover = new_file_system("tmpfs", {{"size", "4096"}, {"nr_inodes", "1"}, {"mode", "0"}},
-                            MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, what);
+    cover = empty_directory(what);
   } else {
     const UniqueFd null(check_step(what, open_in_root(root_.get(), "/dev/null", O_PATH)));
     cover = clone_tree(null.get(), "", what);
@@ -389,6 +404,7 @@ void Root::finish() {
     check_step("hide the scratch file system", ::chdir("/"));
   }
   scratch_.reset();
+  below_proc_.reset();
   root_.reset();
 }
 

@@ -45,10 +45,12 @@ class Root {
   void attach(int mount, const std::string& path) const;
   void become_root(UniqueFd mount);
   UniqueFd clone_scratch(const std::string& name);
+  UniqueFd empty_directory(const std::string& what) const;
 
   const std::vector<UniqueFd>& fds_;
   UniqueFd root_;             // the root being built; where targets are looked up
   UniqueFd scratch_;          // the scratch file system; may be the same as root_
+  UniqueFd below_proc_;       // what proc is mounted on; masks may show it
   bool root_is_new_ = false;  // root_ is mounted over "/" and waits for PivotRoot
   bool scratch_attached_ = false;
   bool scratch_is_root_ = false;

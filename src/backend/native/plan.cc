@@ -64,12 +64,13 @@ void add_files(Plan& plan, const std::vector<std::pair<std::string, std::string>
 void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
   const std::uint32_t owner = root_owner(host);
   plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
-  for (const char* path :
-       {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt", "/opt", "/proc",
-        "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
+  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt",
+                           "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
   }
   plan.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = owner});
+  // What is masked in /proc is covered by the directory under it: see MaskPath.
+  plan.emplace_back(MakeDirectory{.target = "/proc", .mode = 0, .owner = owner});
   plan.emplace_back(MakeSymlink{.content = "/tmp", .target = "/var/tmp"});
   plan.emplace_back(MakeSymlink{.content = "/run", .target = "/var/run"});
   for (const Host::RootEntry& entry : host.root_entries) {

@@ -212,13 +212,13 @@ std::string for_user(std::string lines) {
 
 std::string host_template(const std::string& idmap) {
   std::string lines = "new root of 4194304 bytes and 4096 inodes of root\n";
-  for (const char* path :
-       {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt", "/opt", "/proc",
-        "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
+  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt",
+                           "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     lines += str("make directory ", path, " 0755 of root\n");
   }
   return str(lines,
              "make directory /root 0700 of root\n"
+             "make directory /proc 00 of root\n"
              "make symlink /var/tmp to /tmp\n"
              "make symlink /var/run to /run\n"
              "bind /usr at /usr (ro,nosuid,nodev)",
