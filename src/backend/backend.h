@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "async/task.h"
 #include "backend/box.h"
@@ -30,6 +31,18 @@ class Backend {
   // name and the mending step, mount_refused, image_not_found; after a throw nothing is left
   // behind.
   virtual Task<std::unique_ptr<Box>> create(model::BoxSpec spec) = 0;
+
+  // A box that another owner made and handed over, with copies of its descriptors. What ran in it
+  // goes on; what was not to outlive its owner is killed. Throws box_lost when it has ended.
+  virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+                                           std::vector<UniqueFd> fds) = 0;
+
+  // After the last adopt(): what is left of boxes that nobody adopted is removed.
+  virtual void finish_adoption() = 0;
+
+  // Lets go of the boxes without ending them: their next owner takes them over. Only what was
+  // handed over goes on. Use nothing of the backend afterwards.
+  virtual void abandon() = 0;
 
   // Destroys what is left and releases what the backend holds on the host. Create nothing
   // afterwards.

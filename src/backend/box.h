@@ -21,6 +21,13 @@ struct Stdio {
   std::vector<UniqueFd> more = {};  // 3, 4, ...; at most five
 };
 
+// The size of a terminal, in characters.
+struct TerminalSize {
+  std::uint16_t rows = 24;
+  std::uint16_t columns = 80;
+  bool operator==(const TerminalSize&) const = default;
+};
+
 // A program to start in a box.
 struct ProcessSpec {
   std::vector<std::string> argv;   // argv[0] is looked up in the PATH of `env` when it has no '/'
@@ -29,6 +36,12 @@ struct ProcessSpec {
   // False: start() does not wait for the program to be executed. That it cannot be is then wait()'s
   // to report, and pid() stays 0. For short commands, whose end comes at once anyway.
   bool confirm_start = true;
+  // Not before the process with this id has ended; 0: at once. A box may begin it sooner.
+  std::uint64_t after = 0;
+  // It has a terminal of the box instead of the descriptors it would get: see take_terminal().
+  std::optional<TerminalSize> terminal = {};
+  // It may outlive its owner: how it ended is kept in the box until settle().
+  bool outlives_owner = false;
 };
 
 // How a process ended.
@@ -52,13 +65,18 @@ enum class SignalTarget { process, group };
 class Process {
  public:
   virtual ~Process() = default;
+  virtual std::uint64_t id() const = 0;  // unique in its box, for the life of the box
   virtual std::int64_t pid() const = 0;  // as seen inside the box
+  // The master of its terminal, once.
+  virtual UniqueFd take_terminal() = 0;
   // Resolves once, when the process has ended. Throws box_lost when the box ends first.
   virtual Task<ProcessExit> wait() = 0;
   // Sent in order with respect to start(); a process that is gone is not an error.
   virtual void signal(int signal_number, SignalTarget target) = 0;
   // A process that was started ahead is put to use: oom_kills count from here.
   virtual void put_to_use() = 0;
+  // Its end has been noted for good: the box need not keep it any more.
+  virtual void settle() = 0;
 };
 
 // What a box uses now.
@@ -68,6 +86,12 @@ struct BoxUsage {
   std::uint64_t processes = 0;
   std::chrono::microseconds cpu_time{0};
   std::uint64_t oom_kills = 0;
+};
+
+// What the next owner of a box needs to go on with it, besides its spec: see Backend::adopt().
+struct Handover {
+  std::string description;  // the backend's own words
+  std::vector<int> fds;     // borrowed
 };
 
 // One box. All methods are called on the event loop's thread.
@@ -85,6 +109,13 @@ class Box {
   virtual Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) = 0;
 
   virtual Task<BoxUsage> usage() = 0;
+
+  // Nothing when it ends with its owner, whatever happens.
+  virtual std::optional<Handover> handover() const = 0;
+
+  // A process that was started with `outlives_owner`, by an owner before this one, by its id; also
+  // one that has ended meanwhile. Nothing when the box knows of none.
+  virtual std::unique_ptr<Process> find_process(std::uint64_t id) = 0;
 
   // Ends every process: SIGTERM, up to `grace`, SIGKILL; then releases all the box holds. Zero
   // grace kills at once. Returns when nothing of the box is left. Calling it again does nothing.

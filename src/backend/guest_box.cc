@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "base/error.h"
@@ -40,6 +41,11 @@ Error start_error(const ProcessSpec& spec, const wire::StartFailed& failure) {
   return {ErrorCode::command_not_started, str(program, ": cannot be executed: ", reason)};
 }
 
+std::optional<wire::TerminalSize> wire_size(const std::optional<TerminalSize>& size) {
+  if (!size) return std::nullopt;
+  return wire::TerminalSize{.rows = size->rows, .columns = size->columns};
+}
+
 class GuestProcess final : public Process {
  public:
   GuestProcess(std::uint64_t id, ProcessSpec spec, std::shared_ptr<GuestChannel> channel,
@@ -50,7 +56,9 @@ class GuestProcess final : public Process {
         state_(std::move(state)),
         resources_(std::move(resources)) {}
 
+  std::uint64_t id() const override { return id_; }
   std::int64_t pid() const override { return state_->pid; }
+  UniqueFd take_terminal() override { return std::move(state_->terminal); }
 
   Task<ProcessExit> wait() override {
     co_await state_->ended.wait();
@@ -75,6 +83,10 @@ class GuestProcess final : public Process {
     channel_->send_now(wire::Signal{id_, signal_number, target == SignalTarget::group});
   }
 
+  void settle() override {
+    if (spec_.outlives_owner) channel_->send_now(wire::Forget{id_});
+  }
+
   void put_to_use() override { state_->oom_kills_before = resources_->oom_kills(); }
 
  private:
@@ -87,14 +99,49 @@ class GuestProcess final : public Process {
 
 }  // namespace
 
-GuestBox::GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
-                   model::IsolationReport isolation, std::shared_ptr<BoxResources> resources)
+GuestBox::GuestBox(Unlistened, std::string id, std::shared_ptr<GuestChannel> channel,
+                   Identity identity, model::IsolationReport isolation,
+                   std::shared_ptr<BoxResources> resources)
     : id_(std::move(id)),
       channel_(std::move(channel)),
       identity_(identity),
       isolation_(std::move(isolation)),
-      resources_(std::move(resources)) {
+      resources_(std::move(resources)) {}
+
+GuestBox::GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+                   model::IsolationReport isolation, std::shared_ptr<BoxResources> resources)
+    : GuestBox(Unlistened{}, std::move(id), std::move(channel), identity, std::move(isolation),
+               std::move(resources)) {
   channel_->listen();
+}
+
+GuestBox::GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+                   model::IsolationReport isolation, std::shared_ptr<BoxResources> resources,
+                   const wire::Processes& processes)
+    : GuestBox(Unlistened{}, std::move(id), std::move(channel), identity, std::move(isolation),
+               std::move(resources)) {
+  next_id_ = processes.last_id + 1;
+  const std::uint64_t oom_kills = resources_->oom_kills();
+  for (const wire::RunningProcess& running : processes.running) {
+    const std::shared_ptr<GuestProcessState> state = channel_->expect(running.id);
+    state->pid = running.pid;
+    state->oom_kills_before = oom_kills;
+    state->started.set();
+    if (running.remember) {
+      found_[running.id] = state;
+    } else {
+      channel_->send_now(wire::Signal{running.id, SIGKILL, true});
+    }
+  }
+  for (const wire::Exited& exited : processes.ended) {
+    const std::shared_ptr<GuestProcessState> state = channel_->expect(exited.id);
+    state->exit = exited;
+    state->oom_kills_before = oom_kills;
+    state->started.set();
+    state->ended.set();
+    channel_->forget(exited.id);
+    found_[exited.id] = state;
+  }
 }
 
 GuestBox::~GuestBox() {
@@ -115,12 +162,18 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
                                            .cwd = spec.cwd,
                                            .uid = identity_.uid,
                                            .gid = identity_.gid,
-                                           .report_start = spec.confirm_start};
+                                           .report_start = spec.confirm_start,
+                                           .remember = spec.outlives_owner,
+                                           .after = spec.after,
+                                           .cgroups = 0,
+                                           .terminal = wire_size(spec.terminal)};
   std::vector<UniqueFd> fds;
-  fds.push_back(std::move(stdio.in));
-  fds.push_back(std::move(stdio.out));
-  fds.push_back(std::move(stdio.err));
-  for (UniqueFd& fd : stdio.more) fds.push_back(std::move(fd));
+  if (!spec.terminal) {
+    fds.push_back(std::move(stdio.in));
+    fds.push_back(std::move(stdio.out));
+    fds.push_back(std::move(stdio.err));
+    for (UniqueFd& fd : stdio.more) fds.push_back(std::move(fd));
+  }
   try {
     co_await channel->send(std::move(message), std::move(fds));
   } catch (...) {
@@ -141,6 +194,21 @@ Task<BoxUsage> GuestBox::usage() {
   // Not every host counts for a group; then what its commands reported at their end is known.
   usage.cpu_time = std::max(usage.cpu_time, channel_->reported_cpu_time());
   co_return usage;
+}
+
+std::optional<Handover> GuestBox::handover() const {
+  if (!resources_ || !channel_->open()) return std::nullopt;
+  std::optional<Handover> handover = resources_->handover();
+  if (handover) handover->fds.insert(handover->fds.begin(), channel_->socket());
+  return handover;
+}
+
+std::unique_ptr<Process> GuestBox::find_process(std::uint64_t id) {
+  const auto found = found_.find(id);
+  if (found == found_.end() || !resources_) return nullptr;
+  ProcessSpec spec;
+  spec.outlives_owner = true;
+  return std::make_unique<GuestProcess>(id, std::move(spec), channel_, found->second, resources_);
 }
 
 Task<void> GuestBox::destroy(std::chrono::milliseconds grace) {

@@ -1,6 +1,9 @@
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backend/box.h"
@@ -18,6 +21,9 @@ class BoxResources {
   virtual void kill() = 0;
   // Waits for the end of all of them and gives everything back to the host.
   virtual Task<void> release() = 0;
+  // For the next owner, besides the guest's socket; and not to end anything from now on.
+  virtual std::optional<Handover> handover() const = 0;
+  virtual void abandon() = 0;
 };
 
 // A box whose process 1 is our guest: everything that happens inside it, written once for every
@@ -32,6 +38,10 @@ class GuestBox final : public Box {
 
   GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
            model::IsolationReport isolation, std::shared_ptr<BoxResources> resources);
+  // One that another owner made, and what its guest told: see GuestChannel::resume().
+  GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+           model::IsolationReport isolation, std::shared_ptr<BoxResources> resources,
+           const wire::Processes& processes);
   ~GuestBox() override;
 
   const std::string& id() const override { return id_; }
@@ -39,15 +49,22 @@ class GuestBox final : public Box {
   bool alive() const override { return channel_->open(); }
   Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) override;
   Task<BoxUsage> usage() override;
+  std::optional<Handover> handover() const override;
+  std::unique_ptr<Process> find_process(std::uint64_t id) override;
   Task<void> destroy(std::chrono::milliseconds grace) override;
 
  private:
+  struct Unlistened {};
+  GuestBox(Unlistened, std::string id, std::shared_ptr<GuestChannel> channel, Identity identity,
+           model::IsolationReport isolation, std::shared_ptr<BoxResources> resources);
+
   std::string id_;
   std::shared_ptr<GuestChannel> channel_;
   Identity identity_;
   model::IsolationReport isolation_;
   std::shared_ptr<BoxResources> resources_;  // null once released
   std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, std::shared_ptr<GuestProcessState>> found_;  // of the owner before us
 };
 
 }  // namespace caisson::backend

@@ -98,6 +98,19 @@ void GuestChannel::listen() {
   wait_for_message();
 }
 
+Task<wire::Processes> GuestChannel::resume() {
+  wire::OwnerMessage question = wire::ListProcesses{};
+  co_await send(std::move(question), {});
+  for (;;) {
+    const Packet packet = co_await receive();
+    wire::GuestMessage message = wire::decode_guest_message(packet.data);
+    if (auto* processes = std::get_if<wire::Processes>(&message)) {
+      listen();
+      co_return std::move(*processes);
+    }
+  }
+}
+
 void GuestChannel::wait_for_message() {
   socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                      [self = shared_from_this()](const boost::system::error_code& error) {
@@ -112,7 +125,7 @@ void GuestChannel::on_readable() {
       PolledPacket polled = poll_packet(socket_.native_handle());
       if (polled.closed) return close();
       if (!polled.packet) break;
-      dispatch(wire::decode_guest_message(polled.packet->data));
+      dispatch(wire::decode_guest_message(polled.packet->data), polled.packet->fds);
     }
     wait_for_message();
   } catch (const Error&) {
@@ -120,7 +133,7 @@ void GuestChannel::on_readable() {
   }
 }
 
-void GuestChannel::dispatch(const wire::GuestMessage& message) {
+void GuestChannel::dispatch(const wire::GuestMessage& message, std::vector<UniqueFd>& fds) {
   const auto find = [this](std::uint64_t id) -> GuestProcessState& {
     const auto found = processes_.find(id);
     if (found == processes_.end()) {
@@ -139,6 +152,7 @@ void GuestChannel::dispatch(const wire::GuestMessage& message) {
     GuestProcessState& process = find_starting(started->id);
     if (started->pid <= 1) throw Error(ErrorCode::protocol_error, "message with a wrong pid");
     process.pid = started->pid;
+    if (!fds.empty()) process.terminal = std::move(fds.front());
     process.started.set();
   } else if (const auto* failed = std::get_if<wire::StartFailed>(&message)) {
     GuestProcessState& process = find_starting(failed->id);

@@ -27,6 +27,7 @@ struct GuestProcessState {
   std::int32_t pid = 0;
   std::optional<wire::StartFailed> failure;
   std::optional<wire::Exited> exit;
+  UniqueFd terminal;  // its master
   std::uint64_t oom_kills_before = 0;
 };
 
@@ -43,6 +44,10 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   // From now on messages are dispatched to the processes they speak of.
   void listen();
 
+  // Instead of listen(), by an owner that takes over: all processes that the guest knows. What it
+  // said to the last owner and nobody has read is dropped.
+  Task<wire::Processes> resume();
+
   // Announces a process; its Start message may be sent then.
   std::shared_ptr<GuestProcessState> expect(std::uint64_t id, bool announced = true);
   void forget(std::uint64_t id);
@@ -51,6 +56,7 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   void send_now(const wire::OwnerMessage& message);
 
   bool open() const { return socket_.is_open(); }
+  int socket() { return socket_.native_handle(); }
   // Of all processes that have ended.
   std::chrono::microseconds reported_cpu_time() const { return reported_cpu_time_; }
   const Event& closed() const { return closed_; }
@@ -60,7 +66,7 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   Task<void> wait_until_ready(boost::asio::posix::stream_descriptor::wait_type what);
   void wait_for_message();
   void on_readable();
-  void dispatch(const wire::GuestMessage& message);
+  void dispatch(const wire::GuestMessage& message, std::vector<UniqueFd>& fds);
 
   boost::asio::any_io_executor executor_;
   boost::asio::posix::stream_descriptor socket_;

@@ -34,7 +34,9 @@ class HostProcess final : public Process {
   HostProcess(asio::any_io_executor executor, ChildProcess child, SentSignals& sent)
       : executor_(std::move(executor)), child_(std::move(child)), sent_(sent) {}
 
+  std::uint64_t id() const override { return static_cast<std::uint64_t>(child_.pid()); }
   std::int64_t pid() const override { return child_.pid(); }
+  UniqueFd take_terminal() override { return {}; }
 
   Task<ProcessExit> wait() override {
     asio::posix::stream_descriptor ended(executor_, ::dup(child_.pidfd()));
@@ -47,6 +49,7 @@ class HostProcess final : public Process {
   }
 
   void put_to_use() override {}
+  void settle() override {}
 
   void signal(int signal_number, SignalTarget target) override {
     sent_.emplace_back(signal_number, target);
@@ -87,6 +90,8 @@ class HostBox final : public Box {
     co_return std::make_unique<HostProcess>(executor_, spawn(command), signals);
   }
   Task<BoxUsage> usage() override { co_return BoxUsage(); }
+  std::optional<Handover> handover() const override { return std::nullopt; }
+  std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
   Task<void> destroy(std::chrono::milliseconds) override { co_return; }
 
   SentSignals signals;

@@ -39,6 +39,12 @@ class ChildProcess {
   // False when the process is gone already.
   bool kill(int signal_number) const;
 
+  // It goes on without us.
+  void let_go() {
+    pid_ = -1;
+    pidfd_.reset();
+  }
+
   // Blocks until the end; the status is as of waitpid(2). The object is empty afterwards.
   int wait();
 

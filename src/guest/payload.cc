@@ -1,6 +1,8 @@
 #include "guest/payload.h"
 
 #include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/child_process.h"
 #include "guest/lockdown.h"
@@ -25,6 +28,7 @@ struct Child {
   std::size_t cgroup_count;
   int fds[wire::kMaxStartFds];
   int fd_count;
+  bool is_terminal;  // they are one, and it becomes the controlling one
   std::uint32_t uid;
   std::uint32_t gid;
   const char* cwd;
@@ -55,6 +59,9 @@ void take_descriptors(Child& child) {
   }
   for (int i = 0; i < count; ++i) {
     if (::dup2(child.fds[i], i) < 0) fail(child, wire::StartStep::descriptors);
+  }
+  if (child.is_terminal && ::ioctl(0, TIOCSCTTY, 0) < 0) {
+    fail(child, wire::StartStep::descriptors);
   }
   // Closing at exec rather than now keeps the guest's own descriptors, which the child shares only
   // by copy.
@@ -137,15 +144,52 @@ int run_child(void* pointer) {
 
 alignas(64) char child_stack[64u * 1024];
 
+StartOutcome failed(wire::StartStep step, int error_number) {
+  StartOutcome outcome;
+  outcome.step_failed = true;
+  outcome.step = step;
+  outcome.error_number = error_number;
+  return outcome;
+}
+
 StartOutcome start(Child& child) {
   const pid_t pid =
       start_sharing_memory(run_child, &child, child_stack + sizeof child_stack, nullptr);
-  if (pid < 0) return {.step_failed = true, .step = wire::StartStep::fork, .error_number = errno};
+  if (pid < 0) return failed(wire::StartStep::fork, errno);
   if (child.failed) {
     ::waitpid(pid, nullptr, 0);
-    return {.step_failed = true, .step = child.step, .error_number = child.error_number};
+    return failed(child.step, child.error_number);
   }
-  return {.pid = pid};
+  StartOutcome outcome;
+  outcome.pid = pid;
+  return outcome;
+}
+
+struct Terminal {
+  UniqueFd master;
+  UniqueFd slave;
+};
+
+// A terminal of the box that belongs to the payload's user: who opens the master owns the slave.
+// Descriptors that are not valid, with errno, when there is none to be had.
+Terminal open_terminal(const wire::TerminalSize& size, std::uint32_t uid) {
+  Terminal terminal;
+  ::setfsuid(uid);
+  terminal.master = UniqueFd(::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const int error_number = errno;
+  ::setfsuid(::geteuid());
+  errno = error_number;
+  if (!terminal.master) return terminal;
+  winsize window{};
+  window.ws_row = size.rows;
+  window.ws_col = size.columns;
+  int locked = 0;
+  if (::ioctl(terminal.master.get(), TIOCSPTLCK, &locked) == 0 &&
+      ::ioctl(terminal.master.get(), TIOCSWINSZ, &window) == 0) {
+    terminal.slave =
+        UniqueFd(::ioctl(terminal.master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  }
+  return terminal;
 }
 
 std::vector<char*> c_strings(const std::vector<std::string>& strings) {
@@ -179,7 +223,12 @@ std::vector<std::string> candidates(const std::string& program,
 StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd> fds,
                            const PayloadRules& rules) {
   if (request.argv.empty() || request.argv[0].empty() || !request.cwd.starts_with("/")) {
-    return {.step_failed = true, .step = wire::StartStep::request, .error_number = EINVAL};
+    return failed(wire::StartStep::request, EINVAL);
+  }
+  Terminal terminal;
+  if (request.terminal) {
+    terminal = open_terminal(*request.terminal, request.uid);
+    if (!terminal.slave) return failed(wire::StartStep::descriptors, errno);
   }
   const std::vector<std::string> programs = candidates(request.argv[0], request.env);
   const std::vector<char*> argv = c_strings(request.argv);
@@ -188,7 +237,8 @@ StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd>
   Child child{.cgroups = rules.cgroups.data(),
               .cgroup_count = rules.cgroups.size(),
               .fds = {},
-              .fd_count = static_cast<int>(fds.size()),
+              .fd_count = request.terminal ? 3 : static_cast<int>(fds.size()),
+              .is_terminal = request.terminal.has_value(),
               .uid = request.uid,
               .gid = request.gid,
               .cwd = request.cwd.c_str(),
@@ -197,8 +247,12 @@ StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd>
               .programs = program_pointers.data(),
               .check = nullptr,
               .argument = nullptr};
-  for (std::size_t i = 0; i < fds.size(); ++i) child.fds[i] = fds[i].get();
-  return start(child);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(child.fd_count); ++i) {
+    child.fds[i] = child.is_terminal ? terminal.slave.get() : fds[i].get();
+  }
+  StartOutcome outcome = start(child);
+  if (!outcome.step_failed) outcome.terminal = std::move(terminal.master);
+  return outcome;
 }
 
 StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadRules& rules,
@@ -207,6 +261,7 @@ StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadR
               .cgroup_count = rules.cgroups.size(),
               .fds = {},
               .fd_count = 0,
+              .is_terminal = false,
               .uid = uid,
               .gid = gid,
               .cwd = "/",
@@ -215,7 +270,7 @@ StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadR
               .programs = nullptr,
               .check = check,
               .argument = argument};
-  const StartOutcome outcome = start(child);
+  StartOutcome outcome = start(child);
   if (!outcome.step_failed) ::waitpid(outcome.pid, nullptr, 0);
   return outcome;
 }

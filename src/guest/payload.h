@@ -17,15 +17,16 @@ struct PayloadRules {
 };
 
 struct StartOutcome {
-  pid_t pid = -1;  // valid when step_failed is false
+  pid_t pid = -1;                  // valid when step_failed is false
+  UniqueFd terminal = UniqueFd();  // its master, if one was asked for
   bool step_failed = false;
   wire::StartStep step = wire::StartStep::request;
   int error_number = 0;
 };
 
-// Starts the program of `request` with these descriptors (3 to kMaxStartFds) as its own, from 0 on:
-// in the box's cgroups, in a session and process group of its own, as the given user, without
-// capabilities, in its directory.
+// Starts the program of `request` with these descriptors (3 to kMaxStartFds) as its own, from 0 on,
+// or with a terminal that controls it: in the cgroups of the rules, in a session and process group
+// of its own, as the given user, without capabilities, in its directory.
 StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd> fds,
                            const PayloadRules& rules);
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +82,13 @@ class Guest {
     pid_t pid;
     std::uint64_t id;
     bool running;  // an ended leader is kept while its group may still be signalled
+    bool remember;
+  };
+
+  // Starts when another process has ended.
+  struct Waiting {
+    wire::Start request;
+    std::vector<UniqueFd> fds;
   };
 
   void turn() {
@@ -113,27 +121,73 @@ class Guest {
             wire::decode_owner_message(read_memory_file(packet->fds[0].get(), indirect->size));
         packet->fds.erase(packet->fds.begin());
       }
-      std::visit([&](const auto& m) { handle(m, packet->fds); }, message);
+      std::visit([&](auto& m) { handle(m, packet->fds); }, message);
     } catch (const Error&) {
       finish();  // an owner that does not speak the protocol is no owner
     }
   }
 
-  void handle(const wire::Start& request, const std::vector<UniqueFd>& fds) {
-    if (fds.size() < 3 || fds.size() > wire::kMaxStartFds) {
+  void handle(wire::Start& request, std::vector<UniqueFd>& fds) {
+    if (request.cgroups > fds.size()) {
+      throw Error(ErrorCode::protocol_error, "start with too few descriptors");
+    }
+    const std::size_t own = fds.size() - request.cgroups;
+    const std::size_t least = request.terminal ? 0 : 3;
+    const std::size_t most = request.terminal ? 0 : wire::kMaxStartFds;
+    if (own < least || own > most) {
       throw Error(ErrorCode::protocol_error, "start with too few or too many descriptors");
     }
-    const StartOutcome outcome = start_payload(request, fds, rules_);
+    last_id_ = std::max(last_id_, request.id);
+    if (request.after != 0 && find_running(request.after) != nullptr) {
+      waiting_.push_back({std::move(request), std::move(fds)});
+    } else {
+      start(request, fds);
+    }
+  }
+
+  void start(const wire::Start& request, std::span<const UniqueFd> fds) {
+    const std::size_t own = fds.size() - request.cgroups;
+    PayloadRules rules = rules_;
+    if (request.cgroups > 0) rules.cgroups.clear();
+    for (const UniqueFd& fd : fds.subspan(own)) rules.cgroups.push_back(fd.get());
+    const StartOutcome outcome = start_payload(request, fds.first(own), rules);
     if (outcome.step_failed) {
       send(wire::StartFailed{request.id, outcome.step, outcome.error_number});
       return;
     }
-    running_.push_back({outcome.pid, request.id, true});
+    running_.push_back({outcome.pid, request.id, true, request.remember});
     children_gone_ = false;
-    if (request.report_start) send(wire::Started{request.id, outcome.pid});
+    if (!request.report_start) return;
+    const int terminal[] = {outcome.terminal.get()};
+    send(wire::Started{request.id, outcome.pid},
+         std::span(terminal).first(outcome.terminal ? 1 : 0));
+  }
+
+  Child* find_running(std::uint64_t id) {
+    const auto child = std::find_if(running_.begin(), running_.end(),
+                                    [&](const Child& c) { return c.id == id && c.running; });
+    return child == running_.end() ? nullptr : &*child;
+  }
+
+  // Those that waited for the end of this one.
+  void start_waiting(std::uint64_t id) {
+    for (std::size_t i = 0; i < waiting_.size();) {
+      if (waiting_[i].request.after != id) {
+        ++i;
+        continue;
+      }
+      const Waiting next = std::move(waiting_[i]);
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      start(next.request, next.fds);
+    }
   }
 
   void handle(const wire::Signal& request, const std::vector<UniqueFd>&) {
+    const auto waits = [&](const Waiting& w) { return w.request.id == request.id; };
+    if (request.signal_number == SIGKILL && std::erase_if(waiting_, waits) > 0) {
+      send(wire::StartFailed{request.id, wire::StartStep::request, ECANCELED});
+      return;
+    }
     const auto child = std::find_if(running_.begin(), running_.end(),
                                     [&](const Child& c) { return c.id == request.id; });
     if (child == running_.end()) return;
@@ -149,6 +203,20 @@ class Guest {
     end_deadline_ = Clock::now() + std::chrono::milliseconds(request.grace_ms);
     if (request.grace_ms > 0) ::kill(-1, SIGTERM);
     reap();
+  }
+
+  // A new owner has none of the descriptors that waiting programs would write to.
+  void handle(const wire::ListProcesses&, const std::vector<UniqueFd>&) {
+    waiting_.clear();
+    wire::Processes answer{.last_id = last_id_, .running = {}, .ended = remembered_};
+    for (const Child& child : running_) {
+      if (child.running) answer.running.push_back({child.id, child.pid, child.remember});
+    }
+    send(answer);
+  }
+
+  void handle(const wire::Forget& request, const std::vector<UniqueFd>&) {
+    std::erase_if(remembered_, [&](const wire::Exited& exited) { return exited.id == request.id; });
   }
 
   void handle(const wire::Ping& request, const std::vector<UniqueFd>&) {
@@ -179,13 +247,23 @@ class Guest {
                                       [&](const Child& c) { return c.pid == pid && c.running; });
       if (child == running_.end()) continue;
       child->running = false;
-      send(wire::Exited{.id = child->id,
-                        .status = status,
-                        .user_us = microseconds(usage.ru_utime),
-                        .system_us = microseconds(usage.ru_stime),
-                        .peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024});
+      const wire::Exited exited{
+          .id = child->id,
+          .status = status,
+          .user_us = microseconds(usage.ru_utime),
+          .system_us = microseconds(usage.ru_stime),
+          .peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+      if (child->remember) remember(exited);
+      send(exited);
       forget_old();
+      if (!ending_) start_waiting(exited.id);
     }
+  }
+
+  void remember(const wire::Exited& exited) {
+    constexpr std::size_t kMaxRemembered = 1024;
+    if (remembered_.size() == kMaxRemembered) remembered_.erase(remembered_.begin());
+    remembered_.push_back(exited);
   }
 
   // The pid of an ended leader stays reserved for its group only while the group lives; a box that
@@ -207,9 +285,9 @@ class Guest {
   // The exit of process 1 ends every other process of the namespace before it is seen outside.
   [[noreturn]] void finish() { ::_exit(0); }
 
-  void send(const wire::GuestMessage& message) {
+  void send(const wire::GuestMessage& message, std::span<const int> fds = {}) {
     try {
-      send_packet(control_.get(), wire::encode(message));
+      send_packet(control_.get(), wire::encode(message), fds);
     } catch (const Error&) {
       finish();
     }
@@ -220,6 +298,9 @@ class Guest {
   const wire::GuestSettings& settings_;
   PayloadRules rules_;
   std::vector<Child> running_;
+  std::vector<Waiting> waiting_;
+  std::vector<wire::Exited> remembered_;  // ends that nobody has noted yet
+  std::uint64_t last_id_ = 0;
   bool children_gone_ = true;
   bool ending_ = false;
   Deadline end_deadline_{};

@@ -16,6 +16,8 @@ enum class Tag : std::uint8_t {
   ping = 4,
   network_ready = 5,
   indirect = 6,
+  list_processes = 7,
+  forget = 8,
   ready = 129,
   setup_failed = 130,
   network_handover = 131,
@@ -23,6 +25,7 @@ enum class Tag : std::uint8_t {
   start_failed = 133,
   exited = 134,
   pong = 135,
+  processes = 136,
 };
 
 Writer begin(Tag tag) {
@@ -40,6 +43,14 @@ std::string write(const Start& m) {
   w.put(m.uid);
   w.put(m.gid);
   w.put(m.report_start);
+  w.put(m.remember);
+  w.put(m.after);
+  w.put(m.cgroups);
+  w.put(m.terminal.has_value());
+  if (m.terminal) {
+    w.put(m.terminal->rows);
+    w.put(m.terminal->columns);
+  }
   return std::move(w).take();
 }
 std::string write(const Signal& m) {
@@ -65,6 +76,14 @@ std::string write(const NetworkReady&) {
 std::string write(const Indirect& m) {
   Writer w = begin(Tag::indirect);
   w.put(m.size);
+  return std::move(w).take();
+}
+std::string write(const ListProcesses&) {
+  return begin(Tag::list_processes).take();
+}
+std::string write(const Forget& m) {
+  Writer w = begin(Tag::forget);
+  w.put(m.id);
   return std::move(w).take();
 }
 std::string write(const Ready& m) {
@@ -100,13 +119,29 @@ std::string write(const StartFailed& m) {
   w.put(m.error_number);
   return std::move(w).take();
 }
-std::string write(const Exited& m) {
-  Writer w = begin(Tag::exited);
+void put_exited(Writer& w, const Exited& m) {
   w.put(m.id);
   w.put(m.status);
   w.put(m.user_us);
   w.put(m.system_us);
   w.put(m.peak_memory_bytes);
+}
+std::string write(const Exited& m) {
+  Writer w = begin(Tag::exited);
+  put_exited(w, m);
+  return std::move(w).take();
+}
+std::string write(const Processes& m) {
+  Writer w = begin(Tag::processes);
+  w.put(m.last_id);
+  w.put(static_cast<std::uint32_t>(m.running.size()));
+  for (const RunningProcess& process : m.running) {
+    w.put(process.id);
+    w.put(process.pid);
+    w.put(process.remember);
+  }
+  w.put(static_cast<std::uint32_t>(m.ended.size()));
+  for (const Exited& exited : m.ended) put_exited(w, exited);
   return std::move(w).take();
 }
 std::string write(const Pong& m) {
@@ -131,6 +166,10 @@ Start read_start(Reader& r) {
   m.uid = r.get<std::uint32_t>();
   m.gid = r.get<std::uint32_t>();
   m.report_start = r.get_bool();
+  m.remember = r.get_bool();
+  m.after = r.get<std::uint64_t>();
+  m.cgroups = r.get<std::uint32_t>();
+  if (r.get_bool()) m.terminal = {r.get<std::uint16_t>(), r.get<std::uint16_t>()};
   return m;
 }
 
@@ -157,6 +196,16 @@ Exited read_exited(Reader& r) {
   return m;
 }
 
+Processes read_processes(Reader& r) {
+  Processes m;
+  m.last_id = r.get<std::uint64_t>();
+  m.running = r.get_list<RunningProcess>(13, [&r] {
+    return RunningProcess{r.get<std::uint64_t>(), r.get<std::int32_t>(), r.get_bool()};
+  });
+  m.ended = r.get_list<Exited>(36, [&r] { return read_exited(r); });
+  return m;
+}
+
 // Fields of a braced list are read in order, left to right.
 OwnerMessage read_owner_message(Reader& r) {
   switch (static_cast<Tag>(r.get<std::uint8_t>())) {
@@ -172,6 +221,10 @@ OwnerMessage read_owner_message(Reader& r) {
       return NetworkReady{};
     case Tag::indirect:
       return Indirect{r.get<std::uint64_t>()};
+    case Tag::list_processes:
+      return ListProcesses{};
+    case Tag::forget:
+      return Forget{r.get<std::uint64_t>()};
     default:
       throw Error(ErrorCode::protocol_error, "message of an unknown type");
   }
@@ -194,6 +247,8 @@ GuestMessage read_guest_message(Reader& r) {
       return read_exited(r);
     case Tag::pong:
       return Pong{r.get<std::uint64_t>()};
+    case Tag::processes:
+      return read_processes(r);
     default:
       throw Error(ErrorCode::protocol_error, "message of an unknown type");
   }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -9,7 +10,7 @@
 // docs/guest-protocol.md describes the conversation; this file is the format.
 namespace caisson::wire {
 
-inline constexpr std::uint32_t kGuestProtocolVersion = 1;
+inline constexpr std::uint32_t kGuestProtocolVersion = 2;
 
 // Messages above this travel in a memory file (Indirect), up to the second limit.
 inline constexpr std::size_t kMaxInlineBytes = 64u << 10;
@@ -20,8 +21,16 @@ inline constexpr std::size_t kMaxIndirectBytes = 32u << 20;
 // A program gets at most so many descriptors.
 inline constexpr std::size_t kMaxStartFds = 8;
 
+// The size of a terminal, in characters.
+struct TerminalSize {
+  std::uint16_t rows = 0;
+  std::uint16_t columns = 0;
+  bool operator==(const TerminalSize&) const = default;
+};
+
 // Start a program. Its descriptors travel along, from 0 on: standard input, output and error, and
-// whatever else it was promised.
+// whatever else it was promised; none of them when it gets a terminal. Behind them, `cgroups` files
+// to enter beside those of the box.
 struct Start {
   std::uint64_t id = 0;  // chosen by the owner, names the process from now on
   std::vector<std::string> argv;
@@ -30,6 +39,10 @@ struct Start {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   bool report_start = true;  // false: no Started; StartFailed or Exited is the only answer
+  bool remember = false;     // how it ended is kept until Forget: its owner may change meanwhile
+  std::uint64_t after = 0;   // not before this process has ended; 0: at once
+  std::uint32_t cgroups = 0;
+  std::optional<TerminalSize> terminal;  // its master travels back with Started
   bool operator==(const Start&) const = default;
 };
 
@@ -54,6 +67,17 @@ struct Ping {
 // The network namespace that NetworkHandover showed is configured.
 struct NetworkReady {
   bool operator==(const NetworkReady&) const = default;
+};
+
+// Tell all processes: for an owner that takes over from another one.
+struct ListProcesses {
+  bool operator==(const ListProcesses&) const = default;
+};
+
+// The end of a remembered process has been noted.
+struct Forget {
+  std::uint64_t id = 0;
+  bool operator==(const Forget&) const = default;
 };
 
 // The first descriptor is a memory file that holds the real message of `size` bytes; the
@@ -148,9 +172,26 @@ struct Pong {
   bool operator==(const Pong&) const = default;
 };
 
-using OwnerMessage = std::variant<Start, Signal, End, Ping, NetworkReady, Indirect>;
-using GuestMessage =
-    std::variant<Ready, SetupFailed, NetworkHandover, Started, StartFailed, Exited, Pong>;
+struct RunningProcess {
+  std::uint64_t id = 0;
+  std::int32_t pid = 0;
+  bool remember = false;  // as in its Start
+  bool operator==(const RunningProcess&) const = default;
+};
+
+// What was started and has not ended, and the remembered ends. The owner's next id is to be above
+// the last one.
+struct Processes {
+  std::uint64_t last_id = 0;
+  std::vector<RunningProcess> running;
+  std::vector<Exited> ended;
+  bool operator==(const Processes&) const = default;
+};
+
+using OwnerMessage =
+    std::variant<Start, Signal, End, Ping, NetworkReady, Indirect, ListProcesses, Forget>;
+using GuestMessage = std::variant<Ready, SetupFailed, NetworkHandover, Started, StartFailed, Exited,
+                                  Pong, Processes>;
 
 std::string encode(const OwnerMessage& message);
 std::string encode(const GuestMessage& message);

@@ -126,8 +126,12 @@ TEST(GuestMessage, HasTheDocumentedBytes) {
                         "\0\0\0\0"
                         "\x01\0\0\0/"
                         "\x02\0\0\0\x03\0\0\0"
-                        "\x01",
-                        37));
+                        "\x01"
+                        "\0"
+                        "\0\0\0\0\0\0\0\0"
+                        "\0\0\0\0"
+                        "\0",
+                        51));
 }
 
 TEST(OwnerMessage, RefusesAListLongerThanItself) {

@@ -24,7 +24,11 @@ inline std::vector<OwnerMessage> owner_messages() {
             .cwd = "/workspace",
             .uid = 1000,
             .gid = 1001,
-            .report_start = false},
+            .report_start = false,
+            .remember = true,
+            .after = 6,
+            .cgroups = 3,
+            .terminal = TerminalSize{.rows = 24, .columns = 80}},
       Start{},
       Start{.id = kMax64,
             .argv = {"", std::string("nul\0inside", 10), "\xff\xfe"},
@@ -40,6 +44,8 @@ inline std::vector<OwnerMessage> owner_messages() {
       NetworkReady{},
       Indirect{.size = 200'000},
       Indirect{.size = kMax64},
+      ListProcesses{},
+      Forget{.id = 7},
   };
 }
 
@@ -62,6 +68,11 @@ inline std::vector<GuestMessage> guest_messages() {
              .system_us = kMax64,
              .peak_memory_bytes = kMax64},
       Pong{.token = 0x0123456789abcdef},
+      Processes{},
+      Processes{
+          .last_id = 9,
+          .running = {{.id = 7, .pid = 12, .remember = true}, {.id = kMax64, .pid = -1}},
+          .ended = {{.id = 8, .status = 9, .user_us = 1, .system_us = 2, .peak_memory_bytes = 3}}},
   };
   Ready all;
   for (std::uint8_t proof = 0; proof < kProofCount; ++proof) {

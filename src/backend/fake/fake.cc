@@ -1,5 +1,9 @@
 #include "backend/fake/fake.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <utility>
@@ -46,10 +50,14 @@ model::IsolationReport everything_simulated() {
 
 class FakeProcess final : public Process {
  public:
-  FakeProcess(std::weak_ptr<Machine> machine, SimulatedPtr process)
-      : machine_(std::move(machine)), process_(std::move(process)) {}
+  FakeProcess(std::weak_ptr<Machine> machine, SimulatedPtr process, UniqueFd terminal)
+      : machine_(std::move(machine)),
+        process_(std::move(process)),
+        terminal_(std::move(terminal)) {}
 
+  std::uint64_t id() const override { return static_cast<std::uint64_t>(process_->pid); }
   std::int64_t pid() const override { return process_->pid; }
+  UniqueFd take_terminal() override { return std::move(terminal_); }
 
   Task<ProcessExit> wait() override { return wait_for(process_); }
 
@@ -62,6 +70,8 @@ class FakeProcess final : public Process {
       machine->signal(*process_, signal_number);
     }
   }
+
+  void settle() override {}
 
   void put_to_use() override {
     if (const auto machine = machine_.lock()) {
@@ -81,7 +91,23 @@ class FakeProcess final : public Process {
 
   std::weak_ptr<Machine> machine_;
   SimulatedPtr process_;
+  UniqueFd terminal_;
 };
+
+// A terminal of the host, whose other end is the process's standard streams.
+UniqueFd open_terminal(const TerminalSize& size, Stdio& stdio) {
+  UniqueFd master(check_syscall("terminal", ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)));
+  check_syscall("terminal", ::unlockpt(master.get()));
+  winsize window{};
+  window.ws_row = size.rows;
+  window.ws_col = size.columns;
+  check_syscall("terminal", ::ioctl(master.get(), TIOCSWINSZ, &window));
+  for (UniqueFd* end : {&stdio.in, &stdio.out, &stdio.err}) {
+    *end = UniqueFd(check_syscall(
+        "terminal", ::ioctl(master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)));
+  }
+  return master;
+}
 
 class FakeBox final : public Box {
  public:
@@ -98,6 +124,8 @@ class FakeBox final : public Box {
 
   Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) override {
     if (machine_->alive()) throw_next(state_->start_failures);
+    UniqueFd terminal;
+    if (spec.terminal) terminal = open_terminal(*spec.terminal, stdio);
     Streams streams{open_descriptor(state_->executor, std::move(stdio.in)),
                     open_descriptor(state_->executor, std::move(stdio.out)),
                     open_descriptor(state_->executor, std::move(stdio.err)),
@@ -105,14 +133,18 @@ class FakeBox final : public Box {
     for (UniqueFd& fd : stdio.more) {
       streams.more.push_back(open_descriptor(state_->executor, std::move(fd)));
     }
-    co_return std::make_unique<FakeProcess>(machine_,
-                                            machine_->start(std::move(spec), std::move(streams)));
+    co_return std::make_unique<FakeProcess>(
+        machine_, machine_->start(std::move(spec), std::move(streams)), std::move(terminal));
   }
 
   Task<BoxUsage> usage() override {
     if (!machine_->alive()) throw Error(ErrorCode::box_lost, str("box ", id_, " has ended"));
     co_return machine_->usage();
   }
+
+  // What lives in this process's memory ends with it.
+  std::optional<Handover> handover() const override { return std::nullopt; }
+  std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
 
   Task<void> destroy(std::chrono::milliseconds grace) override { return machine_->destroy(grace); }
 
@@ -162,6 +194,11 @@ Task<std::unique_ptr<Box>> Fake::create(model::BoxSpec spec) {
   std::erase_if(state->machines, [](const auto& entry) { return entry.second.second.expired(); });
   state->machines[number] = {id, machine};
   co_return std::make_unique<FakeBox>(state, std::move(machine), std::move(id));
+}
+
+Task<std::unique_ptr<Box>> Fake::adopt(model::BoxSpec, std::string, std::vector<UniqueFd>) {
+  throw Error(ErrorCode::box_lost, "simulated boxes end with their owner");
+  co_return nullptr;
 }
 
 Task<void> Fake::stop() {

@@ -31,6 +31,10 @@ class Fake final : public Backend {
   std::string_view name() const override { return "fake"; }
   Task<BackendStatus> status() override;
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
+  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+                                   std::vector<UniqueFd> fds) override;
+  void finish_adoption() override {}
+  void abandon() override {}
   Task<void> stop() override;
 
   // The ways in which a real backend fails, on demand.

@@ -225,9 +225,24 @@ void BoxCgroup::add_leaf(std::size_t index, const CgroupLimits& limits) {
     limit_cpus(leaf.get(), owned.version, cpu_bandwidth(std::min(limits.cpus, owned.most_cpus)));
     enforced_.insert(model::Layer::cpu_limit);
   }
+  take_leaf(index, leaf);
+}
+
+void BoxCgroup::find_leaf(std::size_t index) {
+  const OwnedHierarchy& owned = owner_->hierarchies[index];
+  const UniqueFd leaf = open_leaf(owned, name_);
+  if (!leaf) {
+    throw Error(ErrorCode::box_lost,
+                str("control group ", (owned.path / name_).native(), " is gone"));
+  }
+  leaves_ = index + 1;
+  take_leaf(index, leaf);
+}
+
+void BoxCgroup::take_leaf(std::size_t index, const UniqueFd& leaf) {
   procs_.push_back(open_file_at(leaf.get(), "cgroup.procs", O_WRONLY));
   join_fds_.push_back(procs_.back().get());
-  if (owned.controllers.contains(Controller::memory)) memory_leaf_ = index;
+  if (owner_->hierarchies[index].controllers.contains(Controller::memory)) memory_leaf_ = index;
 }
 
 // The file is not kept open: the kernel would keep a page for it, in every box.
@@ -378,6 +393,25 @@ BoxCgroup CgroupOwner::create(std::string_view name, const CgroupLimits& limits)
   BoxCgroup box(directories_, std::string(name));
   for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.add_leaf(i, limits);
   return box;
+}
+
+BoxCgroup CgroupOwner::adopt(std::string_view name) const {
+  check_name("box", name);
+  BoxCgroup box(directories_, std::string(name));
+  for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.find_leaf(i);
+  return box;
+}
+
+std::set<std::string> CgroupOwner::box_names() const {
+  std::set<std::string> names;
+  for (const OwnedHierarchy& owned : directories_->hierarchies) {
+    for (std::string& name : child_cgroups(owned.directory.get())) names.insert(std::move(name));
+  }
+  return names;
+}
+
+void CgroupOwner::abandon() {
+  directories_->hierarchies.clear();
 }
 
 bool CgroupOwner::remove() {

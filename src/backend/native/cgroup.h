@@ -39,6 +39,7 @@ class BoxCgroup {
   // order. The permission is that of the opener, so the descriptors work from inside a box's
   // namespaces.
   std::span<const int> join_fds() const { return join_fds_; }
+  const std::string& name() const { return name_; }
 
   // The limits that were asked for, written and read back.
   const std::set<model::Layer>& enforced() const { return enforced_; }
@@ -59,10 +60,15 @@ class BoxCgroup {
   // One attempt. False while processes are still inside, ending ones included; true from then on.
   bool try_remove();
 
+  // Nothing of it is removed from now on.
+  void abandon() { owner_.reset(); }
+
  private:
   friend class CgroupOwner;
   BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name);
   void add_leaf(std::size_t index, const CgroupLimits& limits);
+  void find_leaf(std::size_t index);
+  void take_leaf(std::size_t index, const UniqueFd& leaf);
 
   std::shared_ptr<const OwnerDirectories> owner_;  // null when moved from or removed
   std::string name_;
@@ -91,6 +97,13 @@ class CgroupOwner {
   // nothing is left then.
   BoxCgroup create(std::string_view name, const CgroupLimits& limits) const;
 
+  // The groups of a box that an owner before us made under this name. Limits stay as they are.
+  // Throws box_lost when they are gone.
+  BoxCgroup adopt(std::string_view name) const;
+
+  // Names of all boxes that have groups here, whoever made them.
+  std::set<std::string> box_names() const;
+
   // memory_limit, pids_limit and cpu_limit as boxes of this owner get them.
   const std::vector<model::LayerReport>& reports() const { return reports_; }
 
@@ -101,6 +114,9 @@ class CgroupOwner {
 
   // The owner's directories (O_PATH), for a process that cleans up when this one is gone.
   std::span<const int> directory_fds() const { return directory_fds_; }
+
+  // The owner's directories are somebody else's from now on.
+  void abandon();
 
   // Removes the owner's directories and brings this process back to where it was. False while boxes
   // are inside. Calling it again is fine; create nothing afterwards.

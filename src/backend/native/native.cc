@@ -64,7 +64,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
         options(std::move(options_in)),
         images(options.state_dir),
         host(inspect_host()),
-        owner(runtime_directory()),
+        inherits(options.inherited_lock.valid()),
+        owner(runtime_directory(), std::move(options.inherited_lock)),
         templates(executor, host, images),
         slots(std::make_shared<Slots>(owner.number(), host.privileged)),
         filter(filter_bytes(build_filter())) {
@@ -72,12 +73,17 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     sweep(cgroup_host);
     const std::string owner_name = str(owner.number());
     cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
+    if (options.keeper != nullptr) {
+      // Boxes outlive us: nobody is to clean up when we die, except the owner after us.
+      options.keeper->keep(kKeptName, "", {owner.lock()});
+      return;
+    }
     const std::span<const int> directories = cgroups->directory_fds();
-    std::vector<int> adopted(directories.begin(), directories.end());
-    adopted.push_back(owner.lock());
+    std::vector<int> given(directories.begin(), directories.end());
+    given.push_back(owner.lock());
     templates.set_cgroups(
         std::vector<std::string>(directories.size(), str(kOwnerPrefix, owner_name)),
-        std::move(adopted));
+        std::move(given));
   }
 
   // Removes what dead owners left behind, while their numbers cannot be taken. Our own number had
@@ -97,7 +103,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
       if (host.privileged) Network::sweep([&](unsigned number) { return number != dead; });
       return busy.empty();
     };
-    if (found.contains(owner.number()) || owner.follows_a_dead_one()) clean(owner.number());
+    const bool dirty = found.contains(owner.number()) || owner.follows_a_dead_one();
+    if (dirty && !inherits) clean(owner.number());
     owner.with_dead_owners(clean, found);
   }
 
@@ -223,7 +230,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
 
     const std::string name = str("box-", next_box++);
     const auto resources =
-        std::make_shared<NativeResources>(executor, slot, make_cgroup(spec, name), graveyard);
+        std::make_shared<NativeResources>(executor, name, slot, make_cgroup(spec, name), graveyard);
     describe_cgroup(*resources, request, travellers);
     BoxPlan plan = plan_box(host, request);
     const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
@@ -256,6 +263,61 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     boxes.push_back({channel, resources});
     co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", name), channel,
                                          identity, std::move(report), resources);
+  }
+
+  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+                                   std::vector<UniqueFd> fds) {
+    const std::shared_ptr<Impl> self = shared_from_this();
+    const NativeDescription told = read_description(description);
+    if (fds.size() != 2) {
+      throw Error(ErrorCode::protocol_error, "a box was handed over without its descriptors");
+    }
+    std::optional<BoxCgroup> cgroup;
+    if (told.has_cgroup) cgroup.emplace(cgroups->adopt(told.name));
+    const auto resources = std::make_shared<NativeResources>(
+        executor, told.name, slots->reserve(told.slot), std::move(cgroup), graveyard);
+    resources->adopt(ChildProcess(told.pid, std::move(fds[1])));
+    const auto channel = std::make_shared<GuestChannel>(executor, std::move(fds[0]));
+    adopted.insert(told.name);
+    skip_name(told.name);
+    asio::steady_timer deadline(executor, kSetupDeadline);
+    deadline.async_wait([weak = channel->weak_from_this()](const boost::system::error_code& error) {
+      if (const auto late = weak.lock(); late && !error) late->close();
+    });
+    const wire::Processes processes = co_await channel->resume();
+    boxes.push_back({channel, resources});
+    const GuestBox::Identity identity{kPayloadId, kPayloadId};
+    co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", told.name), channel,
+                                         identity, expect(spec), resources, processes);
+  }
+
+  // Names are not used twice while anything may carry them.
+  void skip_name(const std::string& name) {
+    const auto number = parse_integer(name.substr(name.rfind('-') + 1));
+    if (number) next_box = std::max(next_box, static_cast<std::uint64_t>(*number) + 1);
+  }
+
+  // Groups of boxes that had no owner's word yet when it died, or no guest any more.
+  void finish_adoption() {
+    for (const std::string& name : cgroups->box_names()) {
+      if (adopted.contains(name)) continue;
+      skip_name(name);
+      BoxCgroup left = cgroups->adopt(name);
+      left.kill_all();
+      graveyard->push_back(std::move(left));
+    }
+    adopted.clear();
+    bury();
+  }
+
+  void abandon() {
+    for (const Living& box : std::exchange(boxes, {})) {
+      if (const auto resources = box.resources.lock()) resources->abandon();
+    }
+    templates.stop();
+    cgroups->abandon();
+    owner.abandon();
+    if (pool) pool->join();
   }
 
   // The conversation with the new process until it is a guest that has proven its box.
@@ -356,6 +418,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Options options;
   ImageStore images;
   Host host;
+  const bool inherits;  // the number, and boxes, of an owner before us
   Owner owner;
   Templates templates;
   std::shared_ptr<Slots> slots;
@@ -366,6 +429,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::vector<Living> boxes;
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
   std::uint64_t next_box = 1;
+  std::set<std::string> adopted;  // names of cgroups, while boxes are taken over
 };
 
 Native::Native(asio::any_io_executor executor, Options options)
@@ -379,6 +443,19 @@ Task<BackendStatus> Native::status() {
 
 Task<std::unique_ptr<Box>> Native::create(model::BoxSpec spec) {
   return impl_->create(std::move(spec), impl_->options.allow_missing);
+}
+
+Task<std::unique_ptr<Box>> Native::adopt(model::BoxSpec spec, std::string description,
+                                         std::vector<UniqueFd> fds) {
+  return impl_->adopt(std::move(spec), std::move(description), std::move(fds));
+}
+
+void Native::abandon() {
+  impl_->abandon();
+}
+
+void Native::finish_adoption() {
+  impl_->finish_adoption();
 }
 
 Task<void> Native::stop() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/keeper.h"
 #include "model/isolation.h"
 
 namespace caisson::backend::native {
@@ -19,6 +20,10 @@ struct Options {
   std::vector<std::string> mount_roots;
   // Keep a process ready for the next box. Of no use to who makes a single one.
   bool keep_spares = true;
+  // Where boxes are left when this process dies, and what an owner before us left there. None:
+  // boxes end with their owner.
+  Keeper* keeper = nullptr;
+  UniqueFd inherited_lock = {};  // see kKeptName
   // For tests of failure: these layers are treated as if the host could not provide them.
   std::set<model::Layer> withhold;
 };
@@ -32,7 +37,15 @@ class Native final : public Backend {
   std::string_view name() const override { return "native"; }
   Task<BackendStatus> status() override;
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
+  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+                                   std::vector<UniqueFd> fds) override;
+  void finish_adoption() override;
+  void abandon() override;
   Task<void> stop() override;
+
+  // The name under which the keeper has this backend's own entry: its one descriptor is
+  // `inherited_lock` of the next owner.
+  static constexpr const char* kKeptName = "native";
 
  private:
   struct Impl;

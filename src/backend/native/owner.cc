@@ -41,7 +41,8 @@ std::filesystem::path runtime_directory() {
   return str("/tmp/caisson-", ::geteuid());
 }
 
-Owner::Owner(std::filesystem::path directory) : directory_(std::move(directory)) {
+Owner::Owner(std::filesystem::path directory, UniqueFd inherited)
+    : directory_(std::move(directory)) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
   if (error) throw SystemError(directory_.native(), error.value());
@@ -54,6 +55,11 @@ Owner::Owner(std::filesystem::path directory) : directory_(std::move(directory))
                     ": remove it, or set XDG_RUNTIME_DIR to a directory of your own"));
   }
   check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
+  for (number_ = 0; inherited && number_ < kMaxOwners; ++number_) {
+    if (!still_there(inherited.get(), lock_path(directory_, number_))) continue;
+    lock_ = std::move(inherited);
+    return;
+  }
   for (number_ = 0; number_ < kMaxOwners; ++number_) {
     lock_ = take(number_);
     if (!lock_) continue;
@@ -69,7 +75,7 @@ Owner::Owner(std::filesystem::path directory) : directory_(std::move(directory))
 }
 
 Owner::~Owner() {
-  ::unlink(lock_path(directory_, number_).c_str());
+  if (!abandoned_) ::unlink(lock_path(directory_, number_).c_str());
 }
 
 // The held lock, or nothing when another process holds it.

@@ -16,11 +16,13 @@ class Owner {
  public:
   static constexpr unsigned kMaxOwners = 4096;
 
-  // Takes the lowest free number in the lock directory, which is made if missing.
-  explicit Owner(std::filesystem::path directory);
+  // Takes the lowest free number in the lock directory, which is made if missing. With the lock of
+  // an owner before us, its number.
+  explicit Owner(std::filesystem::path directory, UniqueFd inherited = {});
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
-  ~Owner();  // gives the number back
+  ~Owner();  // gives the number back, unless somebody else is to have it
+  void abandon() { abandoned_ = true; }
 
   unsigned number() const { return number_; }
   int lock() const { return lock_.get(); }  // the number is taken while anybody holds it open
@@ -43,6 +45,7 @@ class Owner {
   unsigned number_ = 0;
   UniqueFd lock_;
   bool follows_a_dead_one_ = false;
+  bool abandoned_ = false;
 };
 
 // Where locks of this user's owners are: /run/caisson for root, the user's runtime directory

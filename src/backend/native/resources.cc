@@ -5,6 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/json.hpp>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -12,15 +13,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/str.h"
 
 namespace caisson::backend::native {
 
 namespace asio = boost::asio;
+namespace json = boost::json;
 
-NativeResources::NativeResources(asio::any_io_executor executor, Slots::Lease slot,
-                                 std::optional<BoxCgroup> cgroup,
+NativeResources::NativeResources(asio::any_io_executor executor, std::string name,
+                                 Slots::Lease slot, std::optional<BoxCgroup> cgroup,
                                  std::shared_ptr<Graveyard> graveyard)
     : executor_(std::move(executor)),
+      name_(std::move(name)),
       slot_(std::move(slot)),
       cgroup_(std::move(cgroup)),
       graveyard_(std::move(graveyard)) {}
@@ -54,6 +58,34 @@ void NativeResources::kill() {
   if (!guest_.running()) return;
   guest_.kill(SIGKILL);
   if (cgroup_) cgroup_->kill_at_once();
+}
+
+std::optional<Handover> NativeResources::handover() const {
+  if (!guest_.running()) return std::nullopt;
+  const json::object description{{"name", name_},
+                                 {"has_cgroup", cgroup_.has_value()},
+                                 {"slot", slot_->index},
+                                 {"pid", guest_.pid()}};
+  return Handover{.description = json::serialize(description), .fds = {guest_.pidfd()}};
+}
+
+void NativeResources::abandon() {
+  guest_.let_go();
+  if (cgroup_) cgroup_->abandon();
+}
+
+NativeDescription read_description(const std::string& description) {
+  try {
+    const json::value value = json::parse(description);
+    const json::object& object = value.as_object();
+    return {.name = std::string(object.at("name").as_string()),
+            .has_cgroup = object.at("has_cgroup").as_bool(),
+            .slot = object.at("slot").to_number<unsigned>(),
+            .pid = object.at("pid").to_number<pid_t>()};
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::protocol_error,
+                str("the description of a box cannot be read: ", error.what()));
+  }
 }
 
 Task<void> NativeResources::release() {

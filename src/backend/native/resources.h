@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/guest_box.h"
@@ -17,7 +18,8 @@ using Graveyard = std::vector<BoxCgroup>;
 // What a native box holds on the host: its process 1, its control groups, its ids.
 class NativeResources final : public BoxResources {
  public:
-  NativeResources(boost::asio::any_io_executor executor, Slots::Lease slot,
+  // The name is that of the box among its owner's, and of its groups if it has any.
+  NativeResources(boost::asio::any_io_executor executor, std::string name, Slots::Lease slot,
                   std::optional<BoxCgroup> cgroup, std::shared_ptr<Graveyard> graveyard);
   ~NativeResources() override;
 
@@ -29,14 +31,26 @@ class NativeResources final : public BoxResources {
   BoxUsage usage() override;
   void kill() override;
   Task<void> release() override;
+  std::optional<Handover> handover() const override;
+  void abandon() override;
 
  private:
   boost::asio::any_io_executor executor_;
+  std::string name_;
   // Gone in this order: processes, then their cgroups, then their ids.
   Slots::Lease slot_;
   std::optional<BoxCgroup> cgroup_;
   ChildProcess guest_;
   std::shared_ptr<Graveyard> graveyard_;
 };
+
+// What handover() says of a box. Throws protocol_error on anything else.
+struct NativeDescription {
+  std::string name;
+  bool has_cgroup = false;
+  unsigned slot = 0;
+  pid_t pid = -1;
+};
+NativeDescription read_description(const std::string& description);
 
 }  // namespace caisson::backend::native

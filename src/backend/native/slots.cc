@@ -27,6 +27,20 @@ std::unique_ptr<Slot> Slots::pick() {
   return slot;
 }
 
+Slots::Lease Slots::reserve(unsigned index) {
+  const auto make = [this](unsigned wanted) {
+    auto slot = std::make_unique<Slot>();
+    slot->index = wanted;
+    slot->ids = box_ids(owner_, wanted);
+    return slot;
+  };
+  for (; next_ <= index; ++next_) {
+    if (next_ < index) free_.push_back(make(next_));
+  }
+  std::erase_if(free_, [&](const std::unique_ptr<Slot>& slot) { return slot->index == index; });
+  return lease(make(index));
+}
+
 Task<Slots::Lease> Slots::take(std::shared_ptr<LauncherClient> launcher) {
   Lease slot = lease(pick());
   if (slot->user_namespace) co_return slot;

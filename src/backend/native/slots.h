@@ -31,6 +31,8 @@ class Slots : public std::enable_shared_from_this<Slots> {
   // A slot comes back when the last reference to it goes.
   using Lease = std::shared_ptr<Slot>;
   Task<Lease> take(std::shared_ptr<LauncherClient> launcher);
+  // That of a box which another owner made, by its index.
+  Lease reserve(unsigned index);
 
   // The user namespace that translates a workspace of this owner, made when first asked for.
   static Task<int> workspace_map(Lease slot, std::shared_ptr<LauncherClient> launcher,

@@ -1,0 +1,174 @@
+#include "backend/keeper.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "backend/guest_image.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/seqpacket.h"
+#include "base/str.h"
+
+namespace caisson::backend {
+
+namespace {
+
+constexpr const char* kSocketName = "keeper.sock";
+constexpr timeval kPatience{2, 0};
+// The first byte of kept data says where the rest is.
+constexpr char kInline = '=';
+constexpr char kInMemoryFile = '@';  // the last descriptor
+
+sockaddr_un address_in(int directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = str("/proc/self/fd/", directory, "/", kSocketName);
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return address;
+}
+
+UniqueFd make_socket() {
+  UniqueFd socket(check_syscall("keeper", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
+  check_syscall("keeper",
+                ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience));
+  check_syscall("keeper",
+                ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience));
+  return socket;
+}
+
+KeptEntry entry_of(std::string data, std::vector<UniqueFd> fds) {
+  KeptEntry entry{.data = {}, .fds = std::move(fds)};
+  if (data.starts_with(kInline)) {
+    entry.data = data.substr(1);
+  } else if (data.starts_with(kInMemoryFile) && !entry.fds.empty()) {
+    entry.data = read_all(entry.fds.back().get(), "kept data", 64u << 20);
+    entry.fds.pop_back();
+  } else {
+    throw Error(ErrorCode::protocol_error, "the keeper holds something that nobody gave it");
+  }
+  return entry;
+}
+
+}  // namespace
+
+KeeperProcess::KeeperProcess(const std::filesystem::path& directory)
+    : name_(directory.native()), directory_(open_file(directory, O_RDONLY | O_DIRECTORY)) {
+  connect();
+}
+
+KeeperProcess::~KeeperProcess() {
+  process_.let_go();
+}
+
+void KeeperProcess::connect() {
+  socket_ = try_connect();
+  if (!socket_) start();
+  entries_ = ask_for_entries();
+}
+
+UniqueFd KeeperProcess::try_connect() const {
+  UniqueFd socket = make_socket();
+  const sockaddr_un address = address_in(directory_.get());
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
+    if (errno == ENOENT || errno == ECONNREFUSED) return {};
+    throw SystemError(str(name_, "/", kSocketName), errno);
+  }
+  return socket;
+}
+
+void KeeperProcess::start() {
+  const UniqueFd listener(
+      check_syscall("keeper", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
+  ::unlinkat(directory_.get(), kSocketName, 0);
+  const sockaddr_un address = address_in(directory_.get());
+  const std::string path = str(name_, "/", kSocketName);
+  check_syscall(
+      path, ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
+  check_syscall(path, ::fchmodat(directory_.get(), kSocketName, 0600, 0));
+  check_syscall(path, ::listen(listener.get(), 8));
+  const UniqueFd null = open_file("/dev/null", O_RDWR);
+  Command command;
+  command.program = open_guest_program();
+  command.argv = {"caisson", "keeper"};
+  command.fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {listener.get(), 3}};
+  process_ = spawn(command);
+  socket_ = try_connect();
+  if (!socket_) throw Error(ErrorCode::internal_error, str(path, ": the keeper did not start"));
+}
+
+KeptEntries KeeperProcess::ask_for_entries() {
+  send_packet(socket_.get(), wire::encode(wire::KeeperRequest(wire::TellAll{})));
+  KeptEntries entries;
+  for (;;) {
+    std::optional<Packet> packet = receive_packet(socket_.get());
+    if (!packet) throw Error(ErrorCode::internal_error, str(name_, ": the keeper has ended"));
+    wire::KeeperReply reply = wire::decode_keeper_reply(packet->data);
+    if (const auto* all = std::get_if<wire::KeptAll>(&reply)) {
+      pid_ = all->pid;
+      return entries;
+    }
+    wire::Kept& kept = std::get<wire::Kept>(reply);
+    entries.emplace(kept.name, entry_of(std::move(kept.data), std::move(packet->fds)));
+  }
+}
+
+void KeeperProcess::keep(const std::string& name, const std::string& data, std::vector<int> fds) {
+  UniqueFd memory;
+  wire::Keep request{.name = name, .data = str(kInline, data)};
+  if (name.size() + data.size() > wire::kMaxKeptBytes) {
+    memory = sealed_memory_file("caisson-kept", std::as_bytes(std::span(data.data(), data.size())));
+    fds.push_back(memory.get());
+    request.data = kInMemoryFile;
+  }
+  send(request, fds);
+}
+
+void KeeperProcess::drop(const std::string& name) {
+  send(wire::Drop{name}, {});
+}
+
+void KeeperProcess::quit() {
+  try {
+    send_packet(socket_.get(), wire::encode(wire::KeeperRequest(wire::Quit{})));
+    if (process_.running()) process_.wait();
+  } catch (const SystemError&) {
+    // It has ended already.
+  }
+  ::unlinkat(directory_.get(), kSocketName, 0);
+}
+
+// Boxes need no keeper to go on: one that was killed is replaced, one that hangs is reported.
+void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<int>& fds) {
+  try {
+    send_packet(socket_.get(), wire::encode(request), fds);
+    return;
+  } catch (const SystemError& error) {
+    if (error.error_number() != EPIPE && error.error_number() != ECONNRESET) {
+      log::error("the keeper does not answer; boxes may not survive a restart", "error",
+                 error.what());
+      return;
+    }
+  }
+  log::warning("the keeper has ended and is replaced", "state", name_);
+  if (process_.running()) process_.wait();
+  try {
+    start();
+    ask_for_entries();
+    send_packet(socket_.get(), wire::encode(request), fds);
+    if (on_lost) on_lost();
+  } catch (const Error& error) {
+    log::error("no keeper; boxes will not survive a restart", "error", error.what());
+  }
+}
+
+}  // namespace caisson::backend

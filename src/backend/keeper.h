@@ -1,0 +1,71 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/child_process.h"
+#include "base/unique_fd.h"
+#include "wire/keeper.h"
+
+namespace caisson::backend {
+
+// What was kept under one name.
+struct KeptEntry {
+  std::string data;
+  std::vector<UniqueFd> fds;
+};
+using KeptEntries = std::map<std::string, KeptEntry>;
+
+// Where an owner of boxes leaves what the next one needs. A name stands for one thing; keeping it
+// again replaces it. The end of a pipe or socket that is kept stays open: drop it to close it.
+class Keeper {
+ public:
+  virtual ~Keeper() = default;
+  // The descriptors are borrowed.
+  virtual void keep(const std::string& name, const std::string& data, std::vector<int> fds) = 0;
+  virtual void drop(const std::string& name) = 0;
+};
+
+// The keeper of one state directory: a process of its own that outlives its owners, and holds on
+// while nobody is there. Calls do not wait for it beyond its socket's buffer, and never longer than
+// two seconds.
+class KeeperProcess final : public Keeper {
+ public:
+  // Finds the directory's keeper, or starts one. The caller has made sure that it is the only owner
+  // (a lock on the directory).
+  explicit KeeperProcess(const std::filesystem::path& directory);
+  ~KeeperProcess() override;  // it lives on if it holds anything
+
+  pid_t pid() const { return pid_; }
+
+  // What the last owner left; once.
+  KeptEntries take_entries() { return std::move(entries_); }
+
+  void keep(const std::string& name, const std::string& data, std::vector<int> fds) override;
+  void drop(const std::string& name) override;
+
+  // Called when the keeper had to be replaced: everything has to be kept again.
+  std::function<void()> on_lost;
+
+  // It lets go of everything and ends.
+  void quit();
+
+ private:
+  void connect();
+  void start();
+  UniqueFd try_connect() const;
+  KeptEntries ask_for_entries();
+  void send(const wire::KeeperRequest& request, const std::vector<int>& fds);
+
+  std::string name_;    // of the directory, for messages
+  UniqueFd directory_;  // the socket's name is relative to it: the length of such names is bounded
+  UniqueFd socket_;
+  ChildProcess process_;  // if we started it
+  pid_t pid_ = -1;
+  KeptEntries entries_;
+};
+
+}  // namespace caisson::backend

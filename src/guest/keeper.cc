@@ -1,0 +1,108 @@
+#include "guest/keeper.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/seqpacket.h"
+#include "wire/keeper.h"
+
+namespace caisson::guest {
+
+namespace {
+
+class Keeper {
+ public:
+  explicit Keeper(UniqueFd listener) : listener_(std::move(listener)) {}
+
+  int run() {
+    while (!done_) {
+      pollfd events[] = {{listener_.get(), POLLIN, 0}, {owner_.get(), POLLIN, 0}};
+      if (::poll(events, 2, -1) < 0 && errno != EINTR) return 1;
+      if (events[0].revents != 0) accept_owner();
+      // A connection that was just replaced has nothing to say any more.
+      else if (events[1].revents != 0)
+        hear();
+    }
+    return 0;
+  }
+
+ private:
+  struct Entry {
+    std::string data;
+    std::vector<UniqueFd> fds;
+  };
+
+  // Only the user who runs us: the socket lies in a directory of that user's.
+  void accept_owner() {
+    UniqueFd connection(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection) return;
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return;
+    if (peer.uid != ::geteuid()) return;
+    owner_ = std::move(connection);
+  }
+
+  void hear() {
+    try {
+      std::optional<Packet> packet = receive_packet(owner_.get());
+      if (!packet) return leave();
+      wire::KeeperRequest request = wire::decode_keeper_request(packet->data);
+      std::visit([&](auto& r) { handle(r, packet->fds); }, request);
+    } catch (const Error&) {
+      leave();  // what is held stays: the next one may speak better
+    }
+  }
+
+  void leave() {
+    owner_.reset();
+    done_ = entries_.empty();
+  }
+
+  void handle(wire::Keep& request, std::vector<UniqueFd>& fds) {
+    entries_[request.name] = {std::move(request.data), std::move(fds)};
+  }
+  void handle(const wire::Drop& request, const std::vector<UniqueFd>&) {
+    entries_.erase(request.name);
+  }
+  void handle(const wire::TellAll&, const std::vector<UniqueFd>&) {
+    for (const auto& [name, entry] : entries_) {
+      std::vector<int> fds;
+      for (const UniqueFd& fd : entry.fds) fds.push_back(fd.get());
+      send_packet(owner_.get(), wire::encode(wire::KeeperReply(wire::Kept{name, entry.data})), fds);
+    }
+    send_packet(owner_.get(), wire::encode(wire::KeeperReply(wire::KeptAll{.pid = ::getpid()})));
+  }
+  void handle(const wire::Quit&, const std::vector<UniqueFd>&) { done_ = true; }
+
+  UniqueFd listener_;
+  UniqueFd owner_;
+  std::map<std::string, Entry> entries_;
+  bool done_ = false;
+};
+
+}  // namespace
+
+int run_keeper(UniqueFd listener) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::setsid();  // a terminal's signals are for the owner
+  rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) == 0) {
+    most.rlim_cur = most.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &most);
+  }
+  return Keeper(std::move(listener)).run();
+}
+
+}  // namespace caisson::guest
