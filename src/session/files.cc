@@ -170,7 +170,6 @@ Task<std::optional<std::string>> Files::Download::next() {
 Task<Files::Upload> Files::put(Session::Use session, std::string path, unsigned mode) {
   char digits[8];
   std::snprintf(digits, sizeof digits, "%o", mode & 0777);
-  session->files_changed();
   std::vector<std::string> arguments{"put", std::move(path), digits};
   Upload upload;
   upload.mover_ = co_await start(std::move(session), std::move(arguments));
@@ -194,7 +193,6 @@ Task<void> Files::Upload::commit() {
   std::string end(4, '\0');
   co_await mover_->send(std::move(end));
   co_await mover_->answer();
-  mover_->session->files_changed();
 }
 
 Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path) {
@@ -229,7 +227,6 @@ Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path)
 }
 
 Task<void> Files::remove(Session::Use session, std::string path) {
-  session->files_changed();
   std::vector<std::string> arguments{"remove", std::move(path)};
   const auto mover = co_await start(std::move(session), std::move(arguments));
   co_await mover->answer();

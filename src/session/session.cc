@@ -86,11 +86,16 @@ Task<model::ExecResult> Session::exec(ExecRequest request) {
   ++execs_;
   model::ExecResult result = result_of(request, *run_result);
   turn.reset();
-  if (settings_.park_shells && turns_.free() && !parking_ && !parked_) {
-    parking_ = true;
-    tasks_.spawn("park a shell", park());
-  }
+  if (turns_.free()) park_soon(0);
   co_return result;
+}
+
+// The next shell is asked for while a command runs, but starts when the command has ended: no
+// command finds a process in its box that it would not find without pools.
+void Session::park_soon(std::uint64_t after) {
+  if (!settings_.park_shells || parking_ || parked_) return;
+  parking_ = true;
+  tasks_.spawn("park a shell", park(after));
 }
 
 // A shell that was killed before it read its command leaves nothing done: another one gets it.
@@ -109,6 +114,7 @@ Task<backend::RunResult> Session::run(ExecRequest& request) {
     const bool was_parked = attempt == 0 && parked_ && parked_.settings() == wanted;
     WaitingShell shell = co_await take_shell(wanted);
     backend::StartedCommand command = shell.give(request.spec.cmd);
+    park_soon(command.process->id());
     backend::RunOptions once = options;
     backend::RunResult result = co_await backend::run_to_end(std::move(command), std::move(once));
     if (!was_parked || shell.began() || result.timed_out) co_return result;
@@ -122,18 +128,18 @@ Task<WaitingShell> Session::take_shell(ShellSettings settings) {
   co_return co_await WaitingShell::start(*box_, std::move(settings));
 }
 
-Task<void> Session::park() {
+Task<void> Session::park(std::uint64_t after) {
   const std::shared_ptr<Session> self = shared_from_this();
   WaitingShell shell;
   try {
     ShellSettings settings = next_settings_;
     settings.input = backend::Input::none;
-    shell = co_await WaitingShell::start(*box_, std::move(settings));
+    shell = co_await WaitingShell::start(*box_, std::move(settings), after);
   } catch (const Error&) {
     // The box has ended or is full: the next exec says so if it is still true then.
   }
   parking_ = false;
-  if (closed_ || !shell || !turns_.free()) co_return;
+  if (closed_ || !shell) co_return;
   shell.park();
   parked_ = std::move(shell);
   parked_at_ = Clock::now();

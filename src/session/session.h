@@ -57,7 +57,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // An exec is at work or waits for its turn, or something else holds the session.
   bool in_use() const { return users_ > 0; }
   Deadline last_used() const { return last_used_; }
-  bool has_parked_shell() const { return static_cast<bool>(parked_); }
+  bool has_parked_shell() const { return parked_ && turns_.free(); }
   std::uint64_t execs() const { return execs_; }
 
   // Keeps a session from being reaped while it lives, and counts as a use at both ends.
@@ -93,8 +93,6 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Task<backend::BoxUsage> usage() { return box_->usage(); }
 
-  // Files have changed under it: a shell that waits may have read what is not so any more.
-  void files_changed() { parked_ = {}; }
   // Lets go of a shell that has waited for too long.
   void rest();
 
@@ -104,7 +102,8 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   Task<backend::RunResult> run(ExecRequest& request);
   Task<WaitingShell> take_shell(ShellSettings settings);
-  Task<void> park();
+  void park_soon(std::uint64_t after);
+  Task<void> park(std::uint64_t after);
   model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;
   void touch();
   [[noreturn]] void throw_closed() const;

@@ -18,8 +18,13 @@ namespace {
 constexpr const char* kScriptName = "caisson-command";
 
 // Descriptor 3 wakes the shell, descriptor 4 is the script. A shell reads scripts piece by piece
-// while it runs them, from a descriptor that its commands do not get.
-constexpr const char* kWait = "read -r _ <&3; . /dev/fd/4";
+// while it runs them, from a descriptor that its commands do not get. What makes it a login shell
+// comes after the wait: a profile that the last command changed is read as it is now.
+constexpr const char* kWait =
+    "read -r _ <&3; "
+    "[ -r /etc/profile ] && . /etc/profile; "
+    "[ -r \"$HOME/.profile\" ] && . \"$HOME/.profile\"; "
+    ". /dev/fd/4";
 
 std::string quoted(std::string_view text) {
   std::string result = "'";
@@ -50,7 +55,8 @@ std::string script_of(std::string_view workdir, std::string_view command) {
              " || exit 2; ", command, "\n");
 }
 
-Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings) {
+Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings,
+                                       std::uint64_t after) {
   WaitingShell shell;
   shell.settings_ = std::move(settings);
   shell.script_ = memory_file(kScriptName);
@@ -60,8 +66,9 @@ Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings
   more.push_back(std::move(wait_end));
   more.emplace_back(check_syscall(kScriptName, ::fcntl(shell.script_.get(), F_DUPFD_CLOEXEC, 3)));
   backend::ProcessSpec process;
-  process.argv = {"sh", "-lc", kWait};
+  process.argv = {"/bin/sh", "-c", kWait, "sh"};
   process.env = environment(shell.settings_.env);
+  process.after = after;
   process.cwd = "/";  // the script makes and enters the directory, and says so if it cannot
   shell.command_ = co_await backend::start_command(box, std::move(process), shell.settings_.input,
                                                    std::move(more));

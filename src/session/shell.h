@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,7 +24,9 @@ struct ShellSettings {
 // it is woken by. One that is dropped is killed.
 class WaitingShell {
  public:
-  static Task<WaitingShell> start(backend::Box& box, ShellSettings settings);
+  // With `after`, it starts when that process of the box has ended.
+  static Task<WaitingShell> start(backend::Box& box, ShellSettings settings,
+                                  std::uint64_t after = 0);
 
   WaitingShell() = default;
   explicit operator bool() const { return static_cast<bool>(command_); }

@@ -176,12 +176,17 @@ class Shell {
     } else if (name == ".") {
       co_await source(argument);
     } else if (name == "[") {
-      const std::string path = argv.size() == 4 ? absolute(*call_.process, argv[2]) : "";
-      status_ = call_.machine->files().kind(path) == FileKind::directory ? 0 : 1;
+      status_ = argv.size() == 4 && test_file(argument, argv[2]) ? 0 : 1;
     } else if (name != ":" && name != "true") {
       co_return false;
     }
     co_return true;
+  }
+
+  // -d: a directory; -r: anything that is there.
+  bool test_file(const std::string& question, const std::string& path) {
+    const FileKind kind = call_.machine->files().kind(absolute(*call_.process, path));
+    return question == "-d" ? kind == FileKind::directory : kind != FileKind::missing;
   }
 
   static Task<std::string> read_line(std::shared_ptr<Stream> stream) {
