@@ -34,6 +34,10 @@ std::string_view to_string(ErrorCode code) {
       return "image_not_found";
     case ErrorCode::image_conflict:
       return "image_conflict";
+    case ErrorCode::request_id_conflict:
+      return "request_id_conflict";
+    case ErrorCode::interrupted:
+      return "interrupted";
     case ErrorCode::mount_refused:
       return "mount_refused";
     case ErrorCode::isolation_unavailable:
@@ -64,6 +68,14 @@ std::string_view to_string(ErrorCode code) {
       return "internal_error";
   }
   return "internal_error";
+}
+
+ErrorCode error_code_of(std::string_view name) {
+  for (int number = 0; number < static_cast<int>(ErrorCode::internal_error); ++number) {
+    const auto code = static_cast<ErrorCode>(number);
+    if (to_string(code) == name) return code;
+  }
+  return ErrorCode::internal_error;
 }
 
 std::string error_text(int error_number) {

@@ -22,6 +22,8 @@ enum class ErrorCode {
   managed_process_conflict,   //
   image_not_found,            //
   image_conflict,             // an image of that name exists
+  request_id_conflict,        // the request id belongs to another command
+  interrupted,                // the daemon that ran the command has ended; the outcome is unknown
   mount_refused,              // the host path may not be mounted
   isolation_unavailable,      // a layer the box asks for cannot be put in force
   command_not_started,        // the box is fine, the program could not be executed
@@ -40,6 +42,8 @@ enum class ErrorCode {
 
 // The stable name, e.g. "session_conflict".
 std::string_view to_string(ErrorCode code);
+// The code of that name; internal_error when there is none.
+ErrorCode error_code_of(std::string_view name);
 
 // The one exception type: a code for machines and a sentence for people. The sentence names the
 // object, the cause and, where there is one, the next step. Caught once, at the edge of the

@@ -125,14 +125,6 @@ std::string path_target(std::string_view name, std::string_view below, std::stri
   return str(session_target(name, below), "?path=", net::encode_segment(path));
 }
 
-ErrorCode error_code_of(std::string_view name) {
-  for (int number = 0; number < static_cast<int>(ErrorCode::internal_error); ++number) {
-    const auto code = static_cast<ErrorCode>(number);
-    if (to_string(code) == name) return code;
-  }
-  return ErrorCode::internal_error;
-}
-
 std::optional<Error> find_error(const json::value& answer) {
   const json::object* object = answer.if_object();
   const json::value* error = object != nullptr ? object->if_contains("error") : nullptr;

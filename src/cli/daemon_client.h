@@ -46,9 +46,6 @@ std::string session_name(std::string_view text);
 std::string session_target(std::string_view name, std::string_view below = "");
 std::string path_target(std::string_view name, std::string_view below, std::string_view path);
 
-// The code of that name; internal_error when there is none.
-ErrorCode error_code_of(std::string_view name);
-
 // What {"error": {"code": ..., "message": ...}} says; nullopt for everything else.
 std::optional<Error> find_error(const boost::json::value& answer);
 

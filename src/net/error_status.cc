@@ -52,6 +52,8 @@ int status_of(ErrorCode code) {
     case ErrorCode::session_conflict:
     case ErrorCode::managed_process_conflict:
     case ErrorCode::image_conflict:
+    case ErrorCode::request_id_conflict:
+    case ErrorCode::interrupted:
     case ErrorCode::cancelled:
       return 409;
     case ErrorCode::payload_too_large:
