@@ -52,6 +52,34 @@ Task<std::vector<SessionRecord>> AsyncStore::sessions() {
   return run_blocking(thread_, std::move(work));
 }
 
+Task<void> AsyncStore::put_executions(std::vector<ExecutionRecord> records,
+                                      std::vector<ExecutionId> dropped) {
+  auto work = [this, list = std::move(records), gone = std::move(dropped)] {
+    get(store_).put_executions(list, gone);
+  };
+  return run_blocking(thread_, std::move(work));
+}
+
+Task<void> AsyncStore::remove_executions(std::vector<ExecutionId> ids) {
+  auto work = [this, list = std::move(ids)] { get(store_).remove_executions(list); };
+  return run_blocking(thread_, std::move(work));
+}
+
+Task<void> AsyncStore::remove_executions_of(std::string session_id) {
+  auto work = [this, id = std::move(session_id)] { get(store_).remove_executions_of(id); };
+  return run_blocking(thread_, std::move(work));
+}
+
+Task<std::optional<ExecutionRecord>> AsyncStore::find_execution(ExecutionId id) {
+  auto work = [this, moved = std::move(id)] { return get(store_).find_execution(moved); };
+  return run_blocking(thread_, std::move(work));
+}
+
+Task<std::vector<ExecutionRecord>> AsyncStore::executions() {
+  auto work = [this] { return get(store_).executions(); };
+  return run_blocking(thread_, std::move(work));
+}
+
 Task<std::optional<std::string>> AsyncStore::find_meta(std::string key) {
   auto work = [this, moved = std::move(key)] { return get(store_).find_meta(moved); };
   return run_blocking(thread_, std::move(work));

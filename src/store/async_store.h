@@ -28,6 +28,11 @@ class AsyncStore {
   Task<bool> touch_session(std::string session_id, model::Timestamp last_used_at);
   Task<bool> remove_session(std::string session_id);
   Task<std::vector<SessionRecord>> sessions();
+  Task<void> put_executions(std::vector<ExecutionRecord> records, std::vector<ExecutionId> dropped);
+  Task<void> remove_executions(std::vector<ExecutionId> ids);
+  Task<void> remove_executions_of(std::string session_id);
+  Task<std::optional<ExecutionRecord>> find_execution(ExecutionId id);
+  Task<std::vector<ExecutionRecord>> executions();
   Task<std::optional<std::string>> find_meta(std::string key);
   Task<void> set_meta(std::string key, std::string value);
 

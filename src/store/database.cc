@@ -188,6 +188,16 @@ void Database::transact(const std::function<void()>& work) const {
   attempt(work);
 }
 
+void Database::transact_durably(const std::function<void()>& work) const {
+  // In WAL mode NORMAL leaves the log to the page cache; FULL has it on the disk at each commit.
+  run("PRAGMA synchronous = FULL");
+  struct Restore {
+    sqlite3* handle;
+    ~Restore() { sqlite3_exec(handle, "PRAGMA synchronous = NORMAL", nullptr, nullptr, nullptr); }
+  } const restore{handle_.get()};
+  transact(work);
+}
+
 void Database::fail() const {
   if (!handle_) throw Error(ErrorCode::system_error, str(file_.native(), ": out of memory"));
   const int code = sqlite3_extended_errcode(handle_.get());

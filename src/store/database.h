@@ -71,6 +71,9 @@ class Database {
   // open. On a full file system the work is done a second time, in the space of the log.
   void transact(const std::function<void()>& work) const;
 
+  // The same, and when it returns a power failure does not undo it either.
+  void transact_durably(const std::function<void()>& work) const;
+
   // Until the content has been judged, closing leaves the file and its log as they are.
   void merge_log_on_close();
 

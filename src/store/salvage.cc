@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "store/execution_record.h"
 #include "store/session_record.h"
 
 namespace caisson::store {
@@ -21,8 +22,10 @@ namespace {
 struct Salvage {
   std::map<std::string, SessionRecord> sessions;
   std::map<std::string, MetaRecord> meta;
+  std::map<ExecutionId, ExecutionRecord> executions;
   std::set<std::int64_t> wrong_sessions;  // rows that are there and are not what was written
-  bool cut_short = false;                 // parts of the tables cannot be reached
+  std::set<std::int64_t> wrong_executions;
+  bool cut_short = false;  // parts of the tables cannot be reached
 };
 
 // From both ends: what lies behind a page that cannot be read is reached from the other side.
@@ -40,6 +43,11 @@ void scan(const Database& database, std::string_view select, Salvage& salvage,
   }
 }
 
+// A file of version 1 has no such table.
+bool has_executions(const Database& database) {
+  return database.number("SELECT count(*) FROM sqlite_master WHERE name = 'executions'") > 0;
+}
+
 Salvage read_damaged(const fs::path& file) {
   Salvage salvage;
   try {
@@ -54,6 +62,14 @@ Salvage read_damaged(const fs::path& file) {
     scan(database, rows::kSelectMeta, salvage, [&](const Statement& row) {
       if (auto record = rows::read_meta(row)) {
         salvage.meta.insert_or_assign(record->first, *record);
+      }
+    });
+    if (!has_executions(database)) return salvage;
+    scan(database, rows::kSelectExecutions, salvage, [&](const Statement& row) {
+      if (auto record = rows::read_execution(row)) {
+        salvage.executions.insert_or_assign(record->id, *record);
+      } else {
+        salvage.wrong_executions.insert(row.number(0));
       }
     });
   } catch (const DamagedError&) {
@@ -86,6 +102,10 @@ void set_log_aside(const fs::path& file, const fs::path& aside) {
 std::string describe(const Salvage& salvage) {
   std::string text = str(salvage.sessions.size(), " sessions were read from it");
   if (!salvage.wrong_sessions.empty()) text += str(", ", salvage.wrong_sessions.size(), " lost");
+  if (!salvage.wrong_executions.empty()) {
+    text += str(", ", salvage.wrong_executions.size(),
+                " request ids lost: commands repeated with them run again");
+  }
   if (salvage.cut_short) text += ", what else it held cannot be read";
   return text;
 }
@@ -107,6 +127,12 @@ void check_rows(const Database& database) {
     while (meta.step()) {
       if (!rows::read_meta(meta)) damaged("a record does not match its checksum");
     }
+    Statement executions = database.prepare(rows::kSelectExecutions);
+    while (executions.step()) {
+      if (!rows::read_execution(executions)) {
+        damaged("the record of a request id does not match its checksum");
+      }
+    }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal_error) damaged("its tables are not ours");
     throw;
@@ -119,6 +145,7 @@ std::string replace_damaged(const fs::path& file, const Schema& schema, const st
   create_database(repaired, schema, [&](const Database& database) {
     for (const auto& [id, record] : salvage.sessions) rows::write(database, record);
     for (const auto& [key, record] : salvage.meta) rows::write(database, record);
+    for (const auto& [id, record] : salvage.executions) rows::write(database, record);
   });
   const fs::path aside = str(file.native(), ".corrupt-", time_for_name());
   // The log goes first: SQLite would apply it to whatever file stands beside it.

@@ -61,7 +61,7 @@ TEST(OpenDatabase, RefusesANewerFileAndDoesNotTouchIt) {
       FAIL() << "was opened";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("caisson.db has version 3, and this program knows up to "
-                                          "1: a newer caisson wrote it"));
+                                          "2: a newer caisson wrote it"));
     }
   }
   EXPECT_EQ(read_file(directory / "caisson.db"), before);

@@ -1,5 +1,6 @@
 #include "store/store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/str.h"
@@ -27,7 +28,17 @@ const Schema& schema() {
       "CREATE TABLE meta ("
       " key TEXT PRIMARY KEY NOT NULL,"
       " value TEXT NOT NULL,"
-      " checksum INTEGER NOT NULL);"};
+      " checksum INTEGER NOT NULL);",
+      "CREATE TABLE executions ("
+      " session_id TEXT NOT NULL,"
+      " key TEXT NOT NULL,"
+      " request_hash TEXT NOT NULL,"
+      " state INTEGER NOT NULL,"       // ExecutionState
+      " created_at INTEGER NOT NULL,"  // microseconds since 1970
+      " ended_at INTEGER NOT NULL,"
+      " answer TEXT NOT NULL,"  // JSON
+      " checksum INTEGER NOT NULL,"
+      " PRIMARY KEY (session_id, key));"};
   return steps;
 }
 
@@ -85,18 +96,66 @@ bool Store::touch_session(const std::string& session_id, model::Timestamp last_u
 
 bool Store::remove_session(const std::string& session_id) {
   bool removed = false;
-  const auto remove = [&] {
+  remove([&] {
     database_.prepare("DELETE FROM sessions WHERE session_id = ?").bind(1, session_id).run();
     removed = database_.changes() > 0;
-  };
+  });
+  return removed;
+}
+
+// Possible on a full disk, once, in the space of the reserve.
+void Store::remove(const std::function<void()>& work) {
   try {
-    database_.transact(remove);
+    database_.transact(work);
     reserve_.refill();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::storage_full || !reserve_.release()) throw;
-    database_.transact(remove);
+    database_.transact(work);
   }
-  return removed;
+}
+
+void Store::put_executions(const std::vector<ExecutionRecord>& records,
+                           const std::vector<ExecutionId>& dropped) {
+  database_.transact_durably([&] {
+    for (const ExecutionId& id : dropped) rows::remove(database_, id);
+    for (const ExecutionRecord& record : records) rows::write(database_, record);
+  });
+}
+
+void Store::remove_executions(const std::vector<ExecutionId>& ids) {
+  remove([&] {
+    for (const ExecutionId& id : ids) rows::remove(database_, id);
+  });
+}
+
+void Store::remove_executions_of(const std::string& session_id) {
+  remove([&] {
+    database_.prepare("DELETE FROM executions WHERE session_id = ?").bind(1, session_id).run();
+  });
+}
+
+std::optional<ExecutionRecord> Store::find_execution(const ExecutionId& id) const {
+  Statement row =
+      database_.prepare(str(rows::kSelectExecutions, " WHERE session_id = ? AND key = ?"));
+  if (!row.bind(1, id.session_id).bind(2, id.key).step()) return std::nullopt;
+  std::optional<ExecutionRecord> record = rows::read_execution(row);
+  if (!record) fail_damaged_row(database_, str("the record of request id ", printable(id.key)));
+  return record;
+}
+
+std::vector<ExecutionRecord> Store::executions() const {
+  std::vector<ExecutionRecord> list;
+  Statement row = database_.prepare(str(rows::kSelectExecutions, " ORDER BY rowid"));
+  while (row.step()) {
+    std::optional<ExecutionRecord> record = rows::read_execution(row);
+    if (!record) fail_damaged_row(database_, "the record of a request id");
+    record->answer = std::string();
+    list.push_back(*std::move(record));
+  }
+  // Not by SQLite, which would sort the answers with them.
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.ended_at < b.ended_at; });
+  return list;
 }
 
 std::vector<SessionRecord> Store::sessions() const {
