@@ -9,6 +9,7 @@
 #include "model/config.h"
 #include "net/router.h"
 #include "net/server.h"
+#include "session/executions.h"
 #include "session/files.h"
 #include "session/registry.h"
 
@@ -37,6 +38,7 @@ class BackendProbe {
 // Everything the routes speak to. All of it outlives the router.
 struct Services {
   session::Registry& sessions;
+  session::Executions& executions;
   session::Files& files;
   BackendProbe& backend;
   model::Limits limits;

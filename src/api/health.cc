@@ -103,7 +103,7 @@ void add_health_routes(net::Router& router, const Services& services) {
 
 void add_routes(net::Router& router, const Services& services) {
   rest::add_session_routes(router, services.sessions);
-  rest::add_exec_routes(router, services.sessions);
+  rest::add_exec_routes(router, services.sessions, services.executions);
   rest::add_file_routes(router, services.sessions, services.files);
   add_health_routes(router, services);
   add_metrics_route(router, services);

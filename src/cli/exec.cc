@@ -36,6 +36,7 @@ struct Request {
   std::vector<std::string> allow_missing;
   std::optional<std::string> session;
   std::optional<std::string> url;
+  std::optional<std::string> request_id;
   bool keep_session = false;
   bool json = false;
   bool quiet = false;
@@ -172,8 +173,10 @@ void check_session_options(const Request& request) {
   if (!request.session) {
     if (request.url) refuse("--url: names a daemon, and only -s NAME needs one");
     if (request.keep_session) refuse("--keep-session: there is no session; name one with -s");
+    if (request.request_id) refuse("--request-id: only a session knows ids; name one with -s");
     return;
   }
+  if (request.request_id) model::check_request_id(*request.request_id, "--request-id");
   if (request.backend) refuse("--backend: the daemon decides about it, not exec -s");
   if (!request.allow_missing.empty()) {
     refuse(
@@ -197,6 +200,7 @@ int exec_in_session(const Request& request, const std::vector<std::string>& comm
     exec.request["on_timeout"] = to_string(model::OnTimeout::end_command);
   }
   if (request.options.interactive) exec.request["stdin"] = read_input();
+  if (request.request_id) exec.request["request_id"] = *request.request_id;
   return run_in_session(std::move(exec));
 }
 
@@ -261,10 +265,12 @@ Examples:
   caisson exec -i -- tar x < archive.tar
   caisson exec --network on --workspace . -- pip install --target vendor requests
   caisson exec -s build --workspace . -- make
+  caisson exec -s build --request-id release-7 -- ./publish
 
 With -s the command runs in a session of the daemon, which is made if there is none; a session
 that exists keeps its settings. Output goes through the daemon as text. With -i all of standard
-input is read first and then passed on, up to 16 MB of text. Control-C ends the command.
+input is read first and then passed on, up to 16 MB of text. Control-C ends the command; one with
+a --request-id goes on, and the same line again waits for it.
 )";
 
 }  // namespace
@@ -304,6 +310,8 @@ void add_exec(CLI::App& program, Invocation& invocation) {
   add_state(app, request->state);
   app.add_flag("--keep-session", request->keep_session,
                "With -s: a timeout ends the command only, not the session");
+  add_text(app, "--request-id", request->request_id, "KEY",
+           "With -s: run it once for this id, and give its result to whoever asks again");
   add_url(app, request->url);
   app.add_flag("-q,--quiet", request->quiet, "No notes about weaker isolation");
   add_json(app, request->json);

@@ -125,6 +125,10 @@ TEST(Program, KnowsThatErrorsAreWantedAsJson) {
 TEST(Program, KeepsOptionsOfSessionsApartFromThoseOfOneBox) {
   EXPECT_EQ(run({"exec", "--keep-session", "--", "true"}).error,
             "--keep-session: there is no session; name one with -s");
+  EXPECT_EQ(run({"exec", "--request-id", "k", "--", "true"}).error,
+            "--request-id: only a session knows ids; name one with -s");
+  EXPECT_EQ(run({"exec", "-s", "a", "--request-id", "stream", "--", "true"}).error,
+            "--request-id: must not be stream: the result could not be asked for by that name");
   EXPECT_EQ(run({"exec", "--url", "http://localhost:1", "--", "true"}).error,
             "--url: names a daemon, and only -s NAME needs one");
   EXPECT_EQ(run({"exec", "-s", "a", "--backend", "fake", "--", "true"}).error,

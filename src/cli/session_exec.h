@@ -19,7 +19,8 @@ struct SessionExec {
 };
 
 // Prints output as it comes and gives the exit code. When the program ends, or nobody reads its
-// standard output, the connection is closed, and the daemon ends the command.
+// standard output, the connection is closed, and the daemon ends the command, unless it has a
+// request id.
 int run_in_session(SessionExec exec);
 
 // All of standard input, as text: that is how it travels.

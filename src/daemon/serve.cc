@@ -23,6 +23,7 @@
 #include "daemon/state_dir.h"
 #include "daemon/token.h"
 #include "net/server.h"
+#include "session/executions.h"
 #include "session/files.h"
 #include "session/registry.h"
 #include "store/async_store.h"
@@ -48,6 +49,12 @@ session::Settings session_settings(const model::Config& config) {
           .pooled_kinds = daemon.pools ? kPooledKinds : 0,
           .park_shells = daemon.pools,
           .parked_shell_idle = seconds(daemon.shell_idle_sec)};
+}
+
+session::ExecutionSettings execution_settings(const model::DaemonConfig& daemon) {
+  return {.ttl = std::chrono::seconds(daemon.request_id_ttl_sec),
+          .max_count = static_cast<std::size_t>(daemon.max_request_ids),
+          .max_bytes = static_cast<std::size_t>(daemon.max_request_id_bytes)};
 }
 
 net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string token) {
@@ -97,13 +104,16 @@ class Daemon {
                 server_config(options_.config.daemon, load_or_make_token(state_.path()))),
         backend_(make_backend(executor)),
         probe_(*backend_, kProbeGoodFor),
-        sessions_(executor, *backend_, &store_, session_settings(options_.config)) {}
+        sessions_(executor, *backend_, &store_, session_settings(options_.config)),
+        executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {}
 
   Task<void> run() {
     const store::Opened opened = co_await store_.open(state_.database());
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
     co_await sessions_.start();
+    co_await executions_.start();
     const api::Services services{.sessions = sessions_,
+                                 .executions = executions_,
                                  .files = files_,
                                  .backend = probe_,
                                  .limits = options_.config.box.limits,
@@ -124,6 +134,7 @@ class Daemon {
     co_await server_.stop(kGrace);
     co_await tasks_.finish();
     co_await sessions_.stop();
+    co_await executions_.stop();
     co_await backend_->stop();
     signals_.cancel();
     log::info("stopped");
@@ -141,6 +152,7 @@ class Daemon {
   api::BackendProbe probe_;
   session::Files files_;
   session::Registry sessions_;
+  session::Executions executions_;
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ constexpr std::int64_t kMaxConnections = 1'000'000;
 constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxOutputBytes = 1 << 30;
 constexpr std::int64_t kMaxCommandBytes = 64 << 20;
+constexpr std::int64_t kMaxRequestIds = 100'000;
+constexpr std::int64_t kMaxRequestIdBytes = 1 << 30;
 
 constexpr std::pair<std::string_view, log::Format> kFormats[] = {{"text", log::Format::text},
                                                                  {"json", log::Format::json}};
@@ -130,6 +132,12 @@ DaemonConfig read_daemon(ObjectReader reader) {
       number_between(reader, "max_output_bytes", daemon.max_output_bytes, 1, kMaxOutputBytes);
   daemon.max_command_bytes =
       number_between(reader, "max_command_bytes", daemon.max_command_bytes, 1, kMaxCommandBytes);
+  daemon.request_id_ttl_sec =
+      number_between(reader, "request_id_ttl_sec", daemon.request_id_ttl_sec, 1, kMaxSeconds);
+  daemon.max_request_ids =
+      number_between(reader, "max_request_ids", daemon.max_request_ids, 1, kMaxRequestIds);
+  daemon.max_request_id_bytes = number_between(reader, "max_request_id_bytes",
+                                               daemon.max_request_id_bytes, 1, kMaxRequestIdBytes);
   reader.reject_unknown_fields();
   return daemon;
 }
@@ -149,7 +157,10 @@ json::object to_json(const DaemonConfig& daemon) {
           {"session_ttl_sec", daemon.session_ttl_sec},
           {"persistent_idle_limit_sec", daemon.persistent_idle_limit_sec},
           {"max_output_bytes", daemon.max_output_bytes},
-          {"max_command_bytes", daemon.max_command_bytes}};
+          {"max_command_bytes", daemon.max_command_bytes},
+          {"request_id_ttl_sec", daemon.request_id_ttl_sec},
+          {"max_request_ids", daemon.max_request_ids},
+          {"max_request_id_bytes", daemon.max_request_id_bytes}};
 }
 
 }  // namespace caisson::model

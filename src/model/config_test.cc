@@ -80,6 +80,9 @@ caisson:
   persistent_idle_limit_sec: 3
   max_output_bytes: 4
   max_command_bytes: 5
+  request_id_ttl_sec: 6
+  max_request_ids: 7
+  max_request_id_bytes: 8
 )",
                                                "c.yaml"));
   Config expected;
@@ -114,7 +117,10 @@ caisson:
                      .session_ttl_sec = 2,
                      .persistent_idle_limit_sec = 3,
                      .max_output_bytes = 4,
-                     .max_command_bytes = 5};
+                     .max_command_bytes = 5,
+                     .request_id_ttl_sec = 6,
+                     .max_request_ids = 7,
+                     .max_request_id_bytes = 8};
   EXPECT_EQ(config, expected);
   EXPECT_EQ(read_config(to_json(config)), config);
 }

@@ -1,10 +1,16 @@
 #include "model/exec.h"
 
+#include <algorithm>
 #include <boost/json/value_from.hpp>
 
+#include "base/str.h"
 #include "model/object_reader.h"
 
 namespace caisson::model {
+
+namespace {
+constexpr std::size_t kMaxRequestId = 200;
+}
 
 BoxSpec read_exec_request(const boost::json::value& value) {
   BoxSpec spec = read_box_spec(value);
@@ -26,9 +32,26 @@ ExecOptions read_exec_options(const boost::json::value& value) {
   if (reader.has("stdin")) options.input = reader.required_raw_text("stdin");
   options.on_timeout = reader.choice("on_timeout", options.on_timeout,
                                      {OnTimeout::end_session, OnTimeout::end_command});
-  options.on_disconnect = reader.choice("on_disconnect", options.on_disconnect,
-                                        {OnDisconnect::cancel, OnDisconnect::keep});
+  if (reader.has("on_disconnect")) {
+    options.on_disconnect = reader.choice("on_disconnect", OnDisconnect::cancel,
+                                          {OnDisconnect::cancel, OnDisconnect::keep});
+  }
+  if (reader.has("request_id")) {
+    options.request_id = reader.required<std::string>("request_id", Coercion::strict);
+    check_request_id(options.request_id, "request_id");
+  }
   return options;
+}
+
+void check_request_id(std::string_view id, std::string_view where) {
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (id.empty() || id.size() > kMaxRequestId || !std::all_of(id.begin(), id.end(), printable)) {
+    refuse(str(where, ": must be 1 to ", kMaxRequestId, " printable ASCII characters"));
+  }
+  // Below a session's /exec these are another route, or no name of anything.
+  if (id == "stream" || id == "." || id == "..") {
+    refuse(str(where, ": must not be ", id, ": the result could not be asked for by that name"));
+  }
 }
 
 std::string_view to_string(ExecStatus status) {

@@ -25,10 +25,20 @@ std::string_view to_string(OnDisconnect choice);
 struct ExecOptions {
   std::string input;  // "stdin"
   OnTimeout on_timeout = OnTimeout::end_session;
-  OnDisconnect on_disconnect = OnDisconnect::cancel;
+  // None: a command with a request id is kept, any other is cancelled.
+  std::optional<OnDisconnect> on_disconnect = std::nullopt;
+  std::string request_id;  // empty: none
+  bool kept_without_caller() const {
+    return on_disconnect.value_or(request_id.empty() ? OnDisconnect::cancel : OnDisconnect::keep) ==
+           OnDisconnect::keep;
+  }
   bool operator==(const ExecOptions&) const = default;
 };
 ExecOptions read_exec_options(const boost::json::value& value);
+
+// The name that a caller gives to one exec, so that it can be asked for again and is not run twice:
+// 1 to 200 printable ASCII characters. Throws validation_error, with `where` it was found in front.
+void check_request_id(std::string_view id, std::string_view where);
 
 enum class ExecStatus { completed, timed_out };
 std::string_view to_string(ExecStatus status);

@@ -266,6 +266,7 @@ Task<void> Registry::remove(std::string id) {
     } else if (store_ != nullptr) {
       co_await store_->remove_session(id);
     }
+    if (removal_handler_) co_await removal_handler_(id);
   }
   forget(id);
 }

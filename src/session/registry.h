@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,7 +77,13 @@ class Registry {
 
   // Waits for a creation that is under way, ends what runs, and returns when nothing is left.
   Task<void> remove(std::string id);
+  // Called with the name when a session has been deleted, before anybody is told; not when it has
+  // expired or was ended otherwise.
+  void on_removal(std::function<Task<void>(std::string id)> handler) {
+    removal_handler_ = std::move(handler);
+  }
 
+  bool stopping() const { return stopping_; }
   RegistryStatus status() const;
   const Settings& settings() const { return settings_; }
 
@@ -118,6 +125,7 @@ class Registry {
   std::uint64_t timeouts_ = 0;
   std::uint64_t ooms_ = 0;
   bool stopping_ = false;
+  std::function<Task<void>(std::string id)> removal_handler_;
   boost::asio::steady_timer house_timer_;
   TaskGroup closings_;
   TaskGroup tasks_;

@@ -3,9 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <csignal>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/fake/fake.h"
 #include "base/error.h"
+#include "session/scene_for_test.h"
 
 namespace caisson::session {
 namespace {
@@ -23,32 +20,8 @@ using model::BoxSpec;
 using model::ExecResult;
 using testing::HasSubstr;
 
-constexpr auto kDeadline = std::chrono::seconds(20);
-
-BoxSpec spec_of(std::string id, std::string cmd = "") {
-  BoxSpec spec;
-  spec.session_id = std::move(id);
-  spec.cmd = std::move(cmd);
-  return spec;
-}
-
-ExecRequest command(std::string id, std::string cmd) {
-  return {.spec = spec_of(std::move(id), std::move(cmd)), .options = {}};
-}
-
-// What an operation came to, when it has ended.
-template <typename T>
-struct Outcome {
-  bool done = false;
-  std::optional<T> value;
-  std::optional<ErrorCode> code;
-  std::string message;
-};
-
-class RegistryTest : public testing::Test {
+class RegistryTest : public SessionScene {
  protected:
-  void SetUp() override { std::signal(SIGPIPE, SIG_IGN); }
-
   void TearDown() override {
     if (!registry_) return;
     await(registry_->stop());
@@ -62,77 +35,11 @@ class RegistryTest : public testing::Test {
     return *registry_;
   }
 
-  // No boxes are made ahead: tests count them.
-  static Settings plain() {
-    Settings settings;
-    settings.pooled_kinds = 0;
-    return settings;
-  }
-
-  void drive(const std::function<bool()>& done) {
-    const Deadline deadline = Clock::now() + kDeadline;
-    while (!done() && Clock::now() < deadline) {
-      io_.restart();
-      io_.run_one_until(deadline);
-    }
-    ASSERT_TRUE(done()) << "it hangs";
-  }
-
-  template <typename T>
-  std::shared_ptr<Outcome<T>> begin(Task<T> task) {
-    auto outcome = std::make_shared<Outcome<T>>();
-    auto done = [outcome](const std::exception_ptr& failure, T value) {
-      finish(*outcome, failure);
-      if (!failure) outcome->value = std::move(value);
-    };
-    boost::asio::co_spawn(io_, std::move(task), std::move(done));
-    return outcome;
-  }
-  std::shared_ptr<Outcome<int>> begin(Task<void> task) {
-    auto with_value = [](Task<void> inner) -> Task<int> {
-      co_await std::move(inner);
-      co_return 0;
-    };
-    return begin(with_value(std::move(task)));
-  }
-
-  template <typename T>
-  Outcome<T> end(const std::shared_ptr<Outcome<T>>& outcome) {
-    drive([&] { return outcome->done; });
-    return *outcome;
-  }
-
-  template <typename T>
-  T await(Task<T> task) {
-    Outcome<T> outcome = end(begin(std::move(task)));
-    EXPECT_FALSE(outcome.code) << outcome.message;
-    return outcome.value.value_or(T());
-  }
-  void await(Task<void> task) { EXPECT_FALSE(end(begin(std::move(task))).code); }
-
   ExecResult exec(std::string id, std::string cmd) {
     return await(registry_->exec(command(std::move(id), std::move(cmd))));
   }
 
-  boost::asio::io_context io_{1};
-  backend::fake::Fake backend_{io_.get_executor()};
   std::unique_ptr<Registry> registry_;
-
- private:
-  template <typename T>
-  static void finish(Outcome<T>& outcome, const std::exception_ptr& failure) {
-    outcome.done = true;
-    if (!failure) return;
-    try {
-      std::rethrow_exception(failure);
-    } catch (const Error& error) {
-      outcome.code = error.code();
-      outcome.message = error.what();
-    } catch (const std::exception& error) {
-      outcome.code = ErrorCode::internal_error;
-      outcome.message = error.what();
-    }
-  }
 };
 
 TEST_F(RegistryTest, RunsACommandInASessionThatItMakes) {

@@ -113,6 +113,7 @@ Task<backend::RunResult> Session::run(ExecRequest& request) {
   for (int attempt = 0;; ++attempt) {
     const bool was_parked = attempt == 0 && parked_ && parked_.settings() == wanted;
     WaitingShell shell = co_await take_shell(wanted);
+    if (request.begun) *request.begun = true;
     backend::StartedCommand command = shell.give(request.spec.cmd);
     park_soon(command.process->id());
     backend::RunOptions once = options;

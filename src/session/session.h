@@ -37,6 +37,7 @@ struct ExecRequest {
   model::ExecOptions options;
   std::shared_ptr<backend::OutputViewer> viewer = nullptr;
   std::shared_ptr<Cancellation> cancellation = nullptr;
+  std::shared_ptr<bool> begun = nullptr;  // becomes true before anything of the command can happen
 };
 
 // A name that holds a box across calls. Execs run one after the other, in the order in which they

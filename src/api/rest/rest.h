@@ -5,6 +5,7 @@
 #include "async/task.h"
 #include "net/http.h"
 #include "net/router.h"
+#include "session/executions.h"
 #include "session/files.h"
 #include "session/registry.h"
 
@@ -21,8 +22,10 @@ boost::json::object to_json(const session::SessionView& view);
 
 // POST, GET and DELETE of /v1/sessions and /v1/sessions/{id}.
 void add_session_routes(net::Router& router, session::Registry& sessions);
-// POST /v1/sessions/{id}/exec and /v1/sessions/{id}/exec/stream.
-void add_exec_routes(net::Router& router, session::Registry& sessions);
+// POST /v1/sessions/{id}/exec and /v1/sessions/{id}/exec/stream, with a request id or without, and
+// GET /v1/sessions/{id}/exec/{key} of one that had an id.
+void add_exec_routes(net::Router& router, session::Registry& sessions,
+                     session::Executions& executions);
 // PUT, GET and DELETE of /v1/sessions/{id}/files?path=..., GET of .../directory and .../usage.
 void add_file_routes(net::Router& router, session::Registry& sessions, session::Files& files);
 

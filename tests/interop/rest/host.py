@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 KERNEL = ctypes.CDLL(None, use_errno=True)
@@ -33,6 +34,29 @@ def mount(source, target, kind, flags, data):
 def unmount(target):
     if KERNEL.umount2(str(target).encode(), 2):
         raise OSError(ctypes.get_errno(), f"cannot unmount {target}")
+
+
+@contextmanager
+def state_on(tmp_path, options):
+    """A small file system of its own for the state of a daemon."""
+    place = tmp_path / "mount"
+    place.mkdir()
+    mount("none", place, "tmpfs", 0, f"mode=700,{options}")
+    try:
+        yield place
+    finally:
+        unmount(place)
+
+
+def fill(place):
+    """Takes every byte that is left there, until `filler` is removed."""
+    with open(place / "filler", "wb", buffering=0) as filler:
+        for size in (65536, 4096, 1):
+            try:
+                while True:
+                    filler.write(b"x" * size)
+            except OSError:
+                continue
 
 
 def parents():

@@ -14,34 +14,13 @@ from pathlib import Path
 import pytest
 
 from .daemon import raw, works
-from .host import cpu_seconds, mount, unmount, wait_until
+from .host import cpu_seconds, fill, mount, state_on, wait_until
 
 MS_RDONLY, MS_REMOUNT = 1, 32
 NO_POOLS = "caisson: {pools: false}\n"
 
 
 # F7, F8: no room for the daemon's state.
-
-
-@contextmanager
-def state_on(tmp_path, options):
-    place = tmp_path / "mount"
-    place.mkdir()
-    mount("none", place, "tmpfs", 0, f"mode=700,{options}")
-    try:
-        yield place
-    finally:
-        unmount(place)
-
-
-def fill(place):
-    with open(place / "filler", "wb", buffering=0) as filler:
-        for size in (65536, 4096, 1):
-            try:
-                while True:
-                    filler.write(b"x" * size)
-            except OSError:
-                continue
 
 
 def fill_inodes(place):

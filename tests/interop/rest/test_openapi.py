@@ -41,10 +41,11 @@ def test_every_operation_of_the_document_is_there(client, document):
     for method, path in found:
         client.create("there")
         client.put_file("there", "file", b"x")
-        target = path.replace("{id}", "there")
+        client.output("there", "true", request_id="key")
+        target = path.replace("{id}", "there").replace("{key}", "key")
         if re.search("files|directory", path):
             target += "?path=file" if "files" in path else "?path=."
-        body = {"cmd": "true"} if "exec" in path else b"x" if method == "put" else None
+        body = {"cmd": "true"} if "exec" in path and method == "post" else b"x" if method == "put" else None
         reply = client(method.upper(), target, body)
         assert reply.status in (200, 201), (method, path, reply)
         declared = document["paths"][path][method]["responses"]
@@ -58,7 +59,7 @@ def test_other_methods_are_refused_with_what_is_allowed(client, document):
         for method in METHODS:
             if method in item:
                 continue
-            reply = client(method.upper(), path.replace("{id}", "x"))
+            reply = client(method.upper(), path.replace("{id}", "x").replace("{key}", "y"))
             assert (reply.status, reply.code) == (405, "method_not_allowed"), (method, path, reply)
             allowed = set(reply.headers["allow"].split(", ")) - {"HEAD"}
             assert allowed == {name.upper() for name in METHODS if name in item}, path
@@ -76,7 +77,7 @@ def test_every_error_of_the_document_has_its_shape(client, document):
         if "{id}" in path and method != "put" and not path.endswith("exec") and not path.endswith("stream"):
             if method == "post":
                 continue
-            reply = client(method.upper(), path.replace("{id}", "nobody") + "?path=x")
+            reply = client(method.upper(), path.replace("{id}", "nobody").replace("{key}", "x") + "?path=x")
             assert (reply.status, reply.code) == (404, "session_not_found"), (method, path, reply)
 
 
