@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "net/address.h"
 #include "net/message_parser.h"
+#include "net/request_head.h"
 #include "net/stream.h"
 
 namespace caisson::net {
@@ -23,13 +24,6 @@ namespace {
 
 using Endpoint = asio::generic::stream_protocol::endpoint;
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
-
-void check_line(std::string_view text) {
-  if (text.find_first_of(std::string_view("\r\n\0", 3)) != std::string_view::npos) {
-    throw Error(ErrorCode::validation_error,
-                str("a request cannot carry \"", printable(text), "\": it has a line break"));
-  }
-}
 
 bool may_be_repeated(const ClientRequest& request) {
   return !request.source && (request.method == "GET" || request.method == "HEAD");
@@ -65,7 +59,6 @@ class Client::Implementation : public std::enable_shared_from_this<Implementatio
   Task<std::vector<Endpoint>> resolve();
   Task<bool> send(const ClientRequest& request);
   Task<bool> send_source(const ClientRequest& request);
-  std::string head_of(const ClientRequest& request) const;
   Task<std::optional<Response>> try_to_open(const ClientRequest& request);
   Task<std::optional<Response>> read_head(bool has_body);
   void finish();
@@ -175,32 +168,8 @@ Task<void> Client::Implementation::connect() {
                   "; start the daemon with \"caisson serve\" or give its address"));
 }
 
-std::string Client::Implementation::head_of(const ClientRequest& request) const {
-  check_line(request.method);
-  check_line(request.target);
-  check_line(config_.token);
-  std::string head =
-      str(request.method, " ", request.target, " HTTP/1.1\r\nHost: ", address_.host_header, "\r\n");
-  if (!config_.token.empty()) head += str("Authorization: Bearer ", config_.token, "\r\n");
-  const bool has_body = request.source || !request.body.empty();
-  if (has_body && find_header(request.headers, "content-type") == nullptr) {
-    head += "Content-Type: application/json\r\n";
-  }
-  for (const Header& header : request.headers) {
-    check_line(header.name);
-    check_line(header.value);
-    head += str(header.name, ": ", header.value, "\r\n");
-  }
-  if (request.source) {
-    head += "Transfer-Encoding: chunked\r\n";
-  } else if (has_body || request.method == "POST" || request.method == "PUT") {
-    head += str("Content-Length: ", request.body.size(), "\r\n");
-  }
-  return head + "\r\n";
-}
-
 Task<bool> Client::Implementation::send(const ClientRequest& request) {
-  const std::string head = head_of(request);
+  const std::string head = request_head(request, address_.host_header, config_.token);
   const std::array<std::string_view, 2> pieces = {head, request.body};
   const bool sent = co_await stream_->write(pieces, patience_);
   stream_->deadline = Clock::now() + patience_;
