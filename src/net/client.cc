@@ -12,6 +12,8 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "net/address.h"
+#include "net/conversation.h"
+#include "net/handshake.h"
 #include "net/message_parser.h"
 #include "net/request_head.h"
 #include "net/stream.h"
@@ -40,6 +42,7 @@ class Client::Implementation : public std::enable_shared_from_this<Implementatio
         timer_(executor_) {}
 
   Task<Response> request(ClientRequest request);
+  Task<WebSocketAnswer> open_websocket(WebSocketRequest request);
   Task<Response> open(ClientRequest request);
   Task<std::optional<std::string>> read_some();
 
@@ -310,6 +313,34 @@ Task<Response> Client::Implementation::request(ClientRequest request) {
   }
 }
 
+Task<WebSocketAnswer> Client::Implementation::open_websocket(WebSocketRequest request) {
+  const std::string key = make_websocket_key();
+  ClientRequest upgrade{.target = std::move(request.target),
+                        .headers = std::move(request.headers),
+                        .patience = request.patience};
+  for (Header& header : request_headers(key, request.subprotocols)) {
+    upgrade.headers.push_back(std::move(header));
+  }
+  WebSocketAnswer answer;
+  answer.response = co_await this->request(std::move(upgrade));
+  if (answer.response.status != 101) co_return answer;
+  const std::shared_ptr<Stream> stream = std::exchange(stream_, nullptr);
+  close();
+  const Accepted accepted = check_accepted(answer.response, key, request.subprotocols);
+  if (!accepted.fault.empty() || !stream) {
+    throw Error(ErrorCode::protocol_error,
+                str("answer of ", config_.address, " to a websocket handshake: ",
+                    stream ? accepted.fault : "it closes the connection"));
+  }
+  stream->deadline = Deadline::max();
+  request.options.subprotocol = accepted.subprotocol;
+  const auto conversation =
+      std::make_shared<Conversation>(stream, Role::client, std::move(request.options));
+  conversation->start();
+  answer.socket.emplace(conversation);
+  co_return answer;
+}
+
 Client::Client(asio::any_io_executor executor, ClientConfig config)
     : implementation_(std::make_shared<Implementation>(std::move(executor), std::move(config))) {}
 
@@ -327,6 +358,10 @@ Task<Response> Client::open(ClientRequest request) {
 
 Task<std::optional<std::string>> Client::read_some() {
   return implementation_->read_some();
+}
+
+Task<WebSocketAnswer> Client::open_websocket(WebSocketRequest request) {
+  return implementation_->open_websocket(std::move(request));
 }
 
 void Client::close() {

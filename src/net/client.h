@@ -11,6 +11,7 @@
 
 #include "async/task.h"
 #include "net/http.h"
+#include "net/websocket.h"
 
 namespace caisson::net {
 
@@ -34,6 +35,19 @@ struct ClientRequest {
   std::chrono::milliseconds patience{60'000};  // without a byte in either direction
 };
 
+struct WebSocketRequest {
+  std::string target = "/";
+  std::vector<Header> headers;
+  std::vector<std::string> subprotocols;       // the best first
+  WebSocketOptions options;                    // the subprotocol is what the server chooses
+  std::chrono::milliseconds patience{10'000};  // for the answer
+};
+
+struct WebSocketAnswer {
+  Response response;                // whole, when it is a refusal
+  std::optional<WebSocket> socket;  // with status 101
+};
+
 // A client of one server over one connection, which is kept for the next request. One request at a
 // time. Failures are Errors: backend_unavailable when nobody answers at the address, timeout,
 // protocol_error for an answer that is malformed or cut.
@@ -51,6 +65,9 @@ class Client {
   // What is not read by the next request is given up together with the connection.
   Task<Response> open(ClientRequest request);
   Task<std::optional<std::string>> read_some();
+
+  // The connection becomes the websocket's, which may outlive the client.
+  Task<WebSocketAnswer> open_websocket(WebSocketRequest request);
 
   void close();
 

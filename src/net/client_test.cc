@@ -55,15 +55,6 @@ void fill(Router& router) {
              [](Exchange& exchange) -> Task<void> { co_await exchange.client_gone().wait(); });
 }
 
-// Runs one coroutine to its end on a loop of its own.
-template <typename T>
-T run(asio::io_context& io, Task<T> task) {
-  std::future<T> result = asio::co_spawn(io, std::move(task), asio::use_future);
-  io.restart();
-  io.run();
-  return result.get();
-}
-
 class ClientTest : public testing::Test {
  protected:
   ClientConfig config() { return {.address = str("http://127.0.0.1:", server_.port())}; }

@@ -1,6 +1,7 @@
 #include "net/connection.h"
 
 #include <array>
+#include <boost/system/system_error.hpp>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -8,7 +9,9 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "net/conversation.h"
 #include "net/error_status.h"
+#include "net/handshake.h"
 
 namespace caisson::net {
 
@@ -91,10 +94,16 @@ Task<void> Connection::serve(std::shared_ptr<Connection> self) {
 
 void Connection::check_deadline(Deadline now) {
   if (stream_->deadline <= now && !stream_->expired()) stream_->expire();
+  if (is_websocket()) exchange_->conversation()->check(now);
 }
 
 void Connection::stop() {
-  if (!busy_) stream_->expire();
+  if (is_websocket()) {
+    exchange_->conversation()->begin_close(
+        {.code = CloseCode::going_away, .text = "the daemon stops"});
+  } else if (!busy_) {
+    stream_->expire();
+  }
 }
 
 void Connection::answer_now(const Response& response) {
@@ -125,7 +134,6 @@ Task<std::size_t> Connection::read_head() {
 
 Task<bool> Connection::serve_one() {
   std::optional<Response> refusal;
-  std::optional<ServerExchange> exchange;
   try {
     const std::size_t length = co_await read_head();
     if (length == 0) {
@@ -137,8 +145,8 @@ Task<bool> Connection::serve_one() {
     }
     Request request = make_request(parser_.parse_head(stream_->buffered().substr(0, length)));
     stream_->consume(length);
-    exchange.emplace(*stream_, parser_, context_->config, peer_, context_->stopping,
-                     std::move(request));
+    exchange_.emplace(*stream_, parser_, context_->config, peer_, context_->stopping,
+                      std::move(request));
   } catch (const Error& error) {
     const bool head = error.code() == ErrorCode::payload_too_large;
     refusal = error_response(head ? 431 : status_of(error.code()), error.code(), error.what());
@@ -148,10 +156,12 @@ Task<bool> Connection::serve_one() {
     co_return false;
   }
   busy_ = true;
-  const bool more = co_await answer(*exchange);
+  const bool more = co_await answer(*exchange_);
+  const bool broken = exchange_->broken() || (is_websocket() && exchange_->conversation()->lost());
+  exchange_.reset();
   busy_ = false;
   if (more && !context_->stopping) co_return true;
-  if (!exchange->broken()) co_await linger();
+  if (!broken) co_await linger();
   co_return false;
 }
 
@@ -168,6 +178,7 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
     refusal = no_route(request, match);
   } else {
     refusal = refuse_body(request, match.route->options);
+    if (!refusal && match.route->options.websocket) refusal = refuse_handshake(request);
   }
   std::exception_ptr failure;
   try {
@@ -184,17 +195,34 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
   } catch (...) {
     failure = std::current_exception();
   }
-  if (!failure) co_return exchange.keeps_alive();
+  if (!failure && !exchange.conversation()) co_return exchange.keeps_alive();
   const auto state = co_await boost::asio::this_coro::cancellation_state;
   if (state.cancelled() != boost::asio::cancellation_type::none) {
     // Nothing can be awaited any more.
+    if (exchange.conversation()) exchange.conversation()->cut();
     if (exchange.unanswered()) {
       answer_now(
           error_response(503, ErrorCode::runtime_unavailable, "the daemon is shutting down"));
     }
     co_return false;
   }
+  if (exchange.conversation()) {
+    co_await end_websocket(exchange, std::move(failure));
+    co_return false;
+  }
   co_return co_await answer_failure(exchange, std::move(failure));
+}
+
+// The handler has left its conversation, or could not go on with it.
+Task<void> Connection::end_websocket(ServerExchange& exchange, std::exception_ptr failure) {
+  CloseReason reason;
+  if (failure) reason = failure_reason(failure, exchange.request());
+  // The server may be stopped meanwhile, and the peer need not be waited for.
+  try {
+    co_await Conversation::finish(exchange.conversation(), std::move(reason));
+  } catch (const boost::system::system_error&) {
+    exchange.conversation()->cut();
+  }
 }
 
 Task<bool> Connection::answer_failure(ServerExchange& exchange, std::exception_ptr failure) {

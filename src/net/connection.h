@@ -1,5 +1,6 @@
 #pragma once
 #include <boost/asio/cancellation_signal.hpp>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,9 +34,12 @@ class Connection {
 
   // A handler is at work.
   bool busy() const { return busy_; }
+  // It has accepted a websocket.
+  bool is_websocket() const { return exchange_ && exchange_->conversation(); }
   const std::string& peer() const { return peer_; }
   void check_deadline(Deadline now);
-  // Closes unless a handler is at work; then its answer is the last one.
+  // Closes unless a handler is at work; then its answer is the last one. A websocket is closed, and
+  // its handler sees that.
   void stop();
   // Ends the handler.
   void cancel() { cancel_.emit(boost::asio::cancellation_type::terminal); }
@@ -47,6 +51,7 @@ class Connection {
   Task<std::size_t> read_head();
   Task<void> refuse(Response response);
   Task<bool> answer(ServerExchange& exchange);
+  Task<void> end_websocket(ServerExchange& exchange, std::exception_ptr failure);
   Task<bool> answer_failure(ServerExchange& exchange, std::exception_ptr failure);
   Task<void> linger();
   void answer_now(const Response& response);
@@ -55,6 +60,7 @@ class Connection {
   std::string peer_;
   std::shared_ptr<Stream> stream_;
   MessageParser parser_{MessageParser::Kind::request};
+  std::optional<ServerExchange> exchange_;  // the request that is being answered
   boost::asio::cancellation_signal cancel_;
   bool first_ = true;
   bool busy_ = false;

@@ -159,16 +159,26 @@ Response error_response(const Error& error) {
   return error_response(status_of(error.code()), error.code(), error.what());
 }
 
-Response failure_response(const std::exception_ptr& failure, const Request& request) {
+namespace {
+
+struct Failure {
+  int status = 500;
+  ErrorCode code = ErrorCode::internal_error;
+  std::string message;
+};
+
+Failure judge_failure(const std::exception_ptr& failure, const Request& request) {
   std::string cause = "unknown exception";
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     const auto* system = dynamic_cast<const SystemError*>(&error);
     if (system != nullptr && is_exhaustion(system->error_number())) {
-      return error_response(503, ErrorCode::busy, str(error.what(), "; try again in a moment"));
+      return {503, ErrorCode::busy, str(error.what(), "; try again in a moment")};
     }
-    if (error.code() != ErrorCode::internal_error) return error_response(error);
+    if (error.code() != ErrorCode::internal_error) {
+      return {status_of(error.code()), error.code(), error.what()};
+    }
     cause = error.what();
   } catch (const std::exception& error) {
     cause = error.what();
@@ -178,8 +188,22 @@ Response failure_response(const std::exception_ptr& failure, const Request& requ
   const std::string_view path =
       std::string_view(request.target).substr(0, request.target.find('?'));
   log::error("request failed", "method", request.method, "path", path, "cause", cause);
-  return error_response(500, ErrorCode::internal_error,
-                        "the request failed inside the daemon; its log has the cause");
+  return {500, ErrorCode::internal_error,
+          "the request failed inside the daemon; its log has the cause"};
+}
+
+}  // namespace
+
+Response failure_response(const std::exception_ptr& failure, const Request& request) {
+  const Failure judged = judge_failure(failure, request);
+  return error_response(judged.status, judged.code, judged.message);
+}
+
+CloseReason failure_reason(const std::exception_ptr& failure, const Request& request) {
+  const Failure judged = judge_failure(failure, request);
+  const bool for_now = judged.status == 503 || judged.status == 429;
+  return {.code = for_now ? CloseCode::try_again_later : CloseCode::internal_error,
+          .text = judged.message};
 }
 
 }  // namespace caisson::net

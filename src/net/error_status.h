@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "net/frame.h"
 #include "net/http.h"
 
 namespace caisson::net {
@@ -22,5 +23,8 @@ Response error_response(const Error& error);
 // The answer to whatever a handler threw. What is no Error, or an internal_error, is a fault of
 // ours: it is logged here and the client learns nothing of it.
 Response failure_response(const std::exception_ptr& failure, const Request& request);
+
+// How a websocket is closed for whatever its handler threw, by the same rules.
+CloseReason failure_reason(const std::exception_ptr& failure, const Request& request);
 
 }  // namespace caisson::net

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "net/conversation.h"
+#include "net/handshake.h"
 
 namespace caisson::net {
 
@@ -209,6 +211,27 @@ Task<void> ServerExchange::end() {
   if (framing_ != Framing::chunked || request_.method == "HEAD") co_return;
   std::array<std::string_view, 3> pieces = {"0\r\n\r\n"};
   co_await send(pieces);
+}
+
+Task<WebSocket> ServerExchange::accept_websocket(WebSocketOptions options) {
+  if (!match_.route->options.websocket) {
+    throw Error(ErrorCode::internal_error, "the route is not a websocket's");
+  }
+  if (stopping_) throw Error(ErrorCode::runtime_unavailable, "the daemon is shutting down");
+  const std::vector<Header> headers = accept_headers(request_, options.subprotocol);
+  begin_answer();
+  std::string head;
+  append_head(head, {.status = 101, .headers = headers, .framing = Framing::no_body});
+  state_ = State::answered;
+  keep_alive_ = false;
+  std::array<std::string_view, 3> pieces = {head};
+  co_await send(pieces);
+  conversation_ =
+      std::make_shared<Conversation>(stream_.shared_from_this(), Role::server, std::move(options));
+  conversation_->start();
+  // A stop that came while the answer was sent found nothing to close.
+  if (stopping_) conversation_->begin_close({.code = CloseCode::going_away});
+  co_return WebSocket(conversation_);
 }
 
 }  // namespace caisson::net

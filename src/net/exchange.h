@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "net/router.h"
 #include "net/server.h"
 #include "net/stream.h"
+#include "net/websocket.h"
 
 namespace caisson::net {
 
@@ -39,12 +41,15 @@ class ServerExchange final : public Exchange {
   Task<void> begin(int status, std::string content_type, std::vector<Header> headers) override;
   Task<void> write(std::string chunk) override;
   Task<void> end() override;
+  Task<WebSocket> accept_websocket(WebSocketOptions options) override;
   const Event& client_gone() override { return stream_.ended(); }
 
   bool unanswered() const { return state_ == State::unanswered; }
   bool answered() const { return state_ == State::answered; }
   // The client is gone or has been given up: there is nobody to answer.
   bool broken() const { return broken_; }
+  // Null unless a websocket was accepted.
+  const std::shared_ptr<Conversation>& conversation() const { return conversation_; }
   // After a whole answer: whether the next request may come on this connection.
   bool keeps_alive() const { return keep_alive_ && !broken_; }
 
@@ -74,6 +79,7 @@ class ServerExchange final : public Exchange {
   bool keep_alive_ = true;
   bool invited_ = false;
   bool broken_ = false;
+  std::shared_ptr<Conversation> conversation_;
 };
 
 }  // namespace caisson::net

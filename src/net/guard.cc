@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "net/handshake.h"
 
 namespace caisson::net {
 
@@ -107,6 +108,13 @@ std::optional<Refusal> judge_token(const Request& request, const GuardConfig& co
     if (!same_name(header.name, "authorization")) continue;
     ++sent;
     right = equal_in_constant_time(bearer_token(header.value), config.token);
+  }
+  if (asks_for_websocket(request)) {
+    for (const std::string_view entry : list_header(request.headers, "sec-websocket-protocol")) {
+      if (!entry.starts_with(kBearerSubprotocol)) continue;
+      ++sent;
+      right = equal_in_constant_time(entry.substr(kBearerSubprotocol.size()), config.token);
+    }
   }
   const bool needed = route_needs_token && config.token_required;
   if (sent == 0 ? !needed : (sent == 1 && right)) return std::nullopt;

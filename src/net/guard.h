@@ -28,7 +28,8 @@ struct Refusal {
   std::string message;
 };
 
-// Whether a request may go on to its route. Pure.
+// Whether a request may go on to its route. Pure. The token is a bearer token, or an entry of the
+// subprotocols that a websocket is asked for with (kBearerSubprotocol).
 std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
                              bool route_needs_token);
 

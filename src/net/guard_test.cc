@@ -171,6 +171,24 @@ TEST(Guard, RefusesAWrongTokenEvenWhereNoneIsRequired) {
   EXPECT_EQ(status(request_with({{"Authorization", str("Bearer ", kToken)}}), config), 200);
 }
 
+TEST(Guard, TakesTheTokenOfAWebSocketFromItsSubprotocols) {
+  const auto offering = [](std::string subprotocols) {
+    return request_with(
+        {{"Upgrade", "websocket"}, {"Sec-WebSocket-Protocol", std::move(subprotocols)}});
+  };
+  const std::string entry = str("caisson.bearer.", kToken);
+  EXPECT_EQ(status(offering(entry), with_token()), 200);
+  EXPECT_EQ(status(offering("mcp, " + entry), with_token()), 200);
+  EXPECT_EQ(status(offering("mcp"), with_token()), 401);
+  EXPECT_EQ(status(offering("caisson.bearer."), with_token()), 401);
+  EXPECT_EQ(status(offering("caisson.bearer.x"), loopback()), 401);
+  EXPECT_EQ(status(offering(entry + ", " + entry), with_token()), 401);
+  Request twice = offering(entry);
+  twice.headers.push_back({"Authorization", str("Bearer ", kToken)});
+  EXPECT_EQ(status(twice, with_token()), 401);
+  EXPECT_EQ(status(request_with({{"Sec-WebSocket-Protocol", entry}}), with_token()), 401);
+}
+
 TEST(Guard, RefusesATokenInTheQuery) {
   for (const char* name : {"token", "access_token", "Token"}) {
     Request request = request_with({{"Authorization", str("Bearer ", kToken)}});

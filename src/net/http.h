@@ -17,6 +17,9 @@ class Event;
 
 namespace caisson::net {
 
+class WebSocket;
+struct WebSocketOptions;
+
 struct Header {
   std::string name;
   std::string value;
@@ -58,7 +61,8 @@ struct Response {
 inline constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
 
 // One request and its answer, as a handler sees them. A handler answers once: reply(), or begin(),
-// any number of write() and end(). It may return without an answer when the client is gone.
+// any number of write() and end(), or accept_websocket(). It may return without an answer when the
+// client is gone.
 // Everything lives on the thread of the server's event loop.
 //
 // Reads and writes throw Error when the client is gone or too slow; a handler need not catch it.
@@ -82,6 +86,10 @@ class Exchange {
   virtual Task<void> begin(int status, std::string content_type, std::vector<Header> headers) = 0;
   virtual Task<void> write(std::string chunk) = 0;
   virtual Task<void> end() = 0;
+
+  // On a route that is a websocket's. The handler looks at offered_subprotocols() (handshake.h)
+  // before, and may answer with something else. The conversation is closed when it returns.
+  virtual Task<WebSocket> accept_websocket(WebSocketOptions options) = 0;
 
   // Happens when the client closes its side while the handler is at work. Watching begins with the
   // first call, so that a handler which never asks pays nothing.

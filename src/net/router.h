@@ -19,6 +19,7 @@ struct RouteOptions {
   std::uint64_t max_body = 1u << 20;  // kUnlimited for a body that is read in pieces
   BodyKind body = BodyKind::json;
   bool needs_token = true;  // where the daemon requires one
+  bool websocket = false;   // GET; whoever does not ask for a websocket properly is refused
 };
 
 struct Route {

@@ -79,9 +79,13 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   std::uint16_t port() const { return doors_.front().listener.port(); }
 
   ServerCounts counts() const {
-    const auto busy = std::count_if(connections_.begin(), connections_.end(),
-                                    [](const auto& connection) { return connection->busy(); });
-    return {connections_.size(), static_cast<std::size_t>(busy), accepted_, refused_};
+    ServerCounts counts{
+        .connections = connections_.size(), .accepted = accepted_, .refused = refused_};
+    for (const auto& connection : connections_) {
+      if (connection->busy()) ++counts.busy;
+      if (connection->is_websocket()) ++counts.websockets;
+    }
+    return counts;
   }
 
   Task<void> run() {

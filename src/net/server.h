@@ -36,11 +36,13 @@ struct ServerConfig {
 struct ServerCounts {
   std::size_t connections = 0;
   std::size_t busy = 0;        // with a handler at work
+  std::size_t websockets = 0;  // of these
   std::uint64_t accepted = 0;  // since the start
   std::uint64_t refused = 0;   // for want of descriptors or above a maximum
 };
 
-// An HTTP/1.1 server on one event loop thread. The router and the executor outlive it.
+// An HTTP/1.1 and websocket server on one event loop thread. The router and the executor outlive
+// it.
 class Server {
  public:
   // Listens at once. Throws an Error that names the address.
@@ -55,8 +57,8 @@ class Server {
   // Accepts and answers until stop() has done its work.
   Task<void> run();
 
-  // Accepts nobody any more, closes idle connections, lets the handlers at work finish within the
-  // grace and cancels the rest. Every connection has ended when this returns.
+  // Accepts nobody any more, closes idle connections and websockets, lets the handlers at work
+  // finish within the grace and cancels the rest. Every connection has ended when this returns.
   Task<void> stop(std::chrono::milliseconds grace);
 
  private:

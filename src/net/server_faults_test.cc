@@ -16,17 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Polls until it is so: for what another thread does soon, and for nothing that has to be timed.
-template <typename Condition>
-bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 // Handlers that wait, and a way to look at them and to let them go.
 struct Waiting {
   std::atomic<int> begun = 0;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -133,6 +134,13 @@ class RawClient {
     return take(at + text.size());
   }
 
+  // That many bytes; what has come when the server closes.
+  std::string read_bytes(std::size_t size) {
+    while (buffer_.size() < size && read_more()) {
+    }
+    return take(std::min(size, buffer_.size()));
+  }
+
   // Everything until the server closes.
   std::string read_to_end() {
     while (read_more()) {
@@ -173,6 +181,26 @@ class RawClient {
   UniqueFd fd_;
   std::string buffer_;
 };
+
+// Polls until it is so: for what another thread does soon, and for nothing that has to be timed.
+template <typename Condition>
+bool eventually(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+// Runs one coroutine to its end on a loop of its own.
+template <typename T>
+T run(boost::asio::io_context& io, Task<T> task) {
+  std::future<T> result = boost::asio::co_spawn(io, std::move(task), boost::asio::use_future);
+  io.restart();
+  io.run();
+  return result.get();
+}
 
 inline int status_in(const std::string& answer) {
   return answer.size() > 12 ? std::stoi(answer.substr(9, 3)) : 0;

@@ -1,5 +1,7 @@
 #include "net/stream.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -89,31 +91,52 @@ Task<bool> Stream::fill() {
   co_return !expired_;
 }
 
-Task<bool> Stream::write(std::span<const std::string_view> pieces, Clock::duration patience) {
+Task<std::size_t> Stream::read_into(std::span<char> room) {
+  if (at_end_ || expired_) co_return 0;
+  unwatch();
+  const auto [error, bytes] =
+      co_await socket_.async_read_some(asio::buffer(room.data(), room.size()), kAsTuple);
+  if (error) set_ended();
+  co_return error || expired_ ? 0 : bytes;
+}
+
+Task<bool> Stream::write(std::span<const std::string_view> pieces,
+                         std::optional<Clock::duration> patience) {
   Unwritten unwritten(pieces);
   while (!unwritten.empty()) {
     if (expired_ || !socket_.is_open()) co_return false;
     const ssize_t sent = unwritten.send(socket_.native_handle());
     if (sent >= 0) {
       unwritten.advance(static_cast<std::size_t>(sent));
+      written_ += static_cast<std::uint64_t>(sent);
       if (unwritten.empty()) break;
     } else if (errno == EINTR) {
       continue;
     } else if (errno != EAGAIN) {
       co_return false;  // what the peer has sent before may still be read
     }
-    deadline = Clock::now() + patience;
+    if (patience) deadline = Clock::now() + *patience;
     const auto [error] = co_await socket_.async_wait(Socket::wait_write, kAsTuple);
     if (error) co_return false;
   }
-  deadline = Deadline::max();
+  if (patience) deadline = Deadline::max();
   co_return !expired_;
 }
 
-void Stream::write_now(std::string_view bytes) {
-  if (!socket_.is_open()) return;
-  [[maybe_unused]] const ssize_t sent =
+std::size_t Stream::write_now(std::string_view bytes) {
+  if (!socket_.is_open()) return 0;
+  const ssize_t sent =
       ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return 0;
+  written_ += static_cast<std::uint64_t>(sent);
+  return static_cast<std::size_t>(sent);
+}
+
+std::size_t Stream::queued() {
+  int bytes = 0;
+  // A socket that cannot tell is taken to have nothing queued; reading finds out what ails it.
+  if (!socket_.is_open() || ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) < 0) return 0;
+  return static_cast<std::size_t>(bytes);
 }
 
 void Stream::expire() {

@@ -3,6 +3,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,11 +35,16 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Waits for more bytes behind those that are buffered. False: the peer has closed, the deadline
   // has passed or the connection has failed.
   Task<bool> fill();
+  // Waits for bytes and puts them elsewhere, when nothing is buffered. 0 where fill() is false.
+  Task<std::size_t> read_into(std::span<char> room);
   // Writes all pieces, in one system call where the peer keeps up. The deadline is moved on by
-  // `patience` with every byte that the peer takes. False as above.
-  Task<bool> write(std::span<const std::string_view> pieces, Clock::duration patience);
-  // Writes what fits without waiting.
-  void write_now(std::string_view bytes);
+  // `patience` with every byte that the peer takes, and left alone without one. False as above.
+  Task<bool> write(std::span<const std::string_view> pieces,
+                   std::optional<Clock::duration> patience);
+  // Writes what fits without waiting, and returns how much.
+  std::size_t write_now(std::string_view bytes);
+  std::uint64_t written() const { return written_; }  // since the beginning
+  std::size_t queued();  // what the peer's system has not taken yet, of what was written
 
   // Ends what the stream waits for, now and from now on.
   void expire();
@@ -53,6 +59,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool stale();
 
   Socket& socket() { return socket_; }
+  std::size_t capacity() const { return capacity_; }
 
  private:
   std::size_t make_room();
@@ -66,6 +73,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::unique_ptr<char[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::uint64_t written_ = 0;
   bool at_end_ = false;
   bool expired_ = false;
   std::optional<Event> ended_;

@@ -1,0 +1,369 @@
+#include "net/conversation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "net/handshake.h"
+
+namespace caisson::net {
+
+namespace {
+
+constexpr std::size_t kMaxInbox = 256u << 10;
+constexpr std::size_t kMessageCost = 64;  // of one without a byte
+constexpr auto kLongestTick = std::chrono::milliseconds(500);
+
+std::size_t cost_of(const Message& message) {
+  return message.data.size() + kMessageCost;
+}
+
+}  // namespace
+
+Task<void> Conversation::Signal::wait() {
+  if (!next_) next_ = std::make_shared<Event>(executor_);
+  const std::shared_ptr<Event> event = next_;
+  co_await event->wait();
+}
+
+void Conversation::Signal::notify() {
+  if (next_) std::exchange(next_, nullptr)->set();
+}
+
+struct Conversation::Writing {
+  explicit Writing(Conversation& owner) : conversation(owner) { owner.writing_ = true; }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  ~Writing() {
+    conversation.writing_ = false;
+    if (!whole) conversation.lose("the connection broke while a frame was written");
+  }
+  Conversation& conversation;
+  bool whole = false;
+};
+
+Conversation::Conversation(std::shared_ptr<Stream> stream, Role role, WebSocketOptions options)
+    : stream_(std::move(stream)),
+      role_(role),
+      options_(std::move(options)),
+      tasks_(stream_->socket().get_executor()),
+      timer_(stream_->socket().get_executor()),
+      reader_(role, options_.max_message),
+      arrived_(stream_->socket().get_executor()),
+      fetched_(stream_->socket().get_executor()),
+      liveness_(options_.ping_interval, Clock::now()),
+      writers_(stream_->socket().get_executor()),
+      may_write_(stream_->socket().get_executor()),
+      ended_(stream_->socket().get_executor()),
+      closed_(stream_->socket().get_executor()) {}
+
+void Conversation::start() {
+  tasks_.spawn("websocket", read_frames(shared_from_this()));
+  if (role_ == Role::client) tick();
+}
+
+// Reading.
+
+Task<void> Conversation::read_frames(std::shared_ptr<Conversation> self) {
+  try {
+    while (self->take_input()) {
+      while (self->inbox_full()) {
+        self->reading_ = false;
+        co_await self->fetched_.wait();
+      }
+      if (!std::exchange(self->reading_, true)) self->liveness_.heard(Clock::now());
+      const bool more = co_await self->read_input();
+      if (!more) self->lose("the peer went without closing");
+    }
+  } catch (const FrameError& error) {
+    self->fail(error);
+  } catch (const std::exception& error) {
+    self->lose(error.what());
+  }
+}
+
+// Waits for bytes. Those of a large frame go straight to where they belong.
+Task<bool> Conversation::read_input() {
+  std::span<char> room;
+  if (stream_->buffered().empty()) room = reader_.room();
+  std::size_t bytes = 0;
+  bool more = false;
+  if (room.size() >= stream_->capacity()) {
+    bytes = co_await stream_->read_into(room);
+    more = bytes > 0;
+  } else {
+    more = co_await stream_->fill();
+  }
+  if (bytes > 0) reader_.filled(bytes);
+  if (more) liveness_.heard(Clock::now());
+  co_return more;
+}
+
+// Acts on all frames that are here. False: nothing more is to be read.
+bool Conversation::take_input() {
+  while (!deaf_ && !lost_) {
+    const FrameReader::Step step = reader_.read(stream_->buffered());
+    stream_->consume(step.used);
+    switch (step.event) {
+      case FrameReader::Event::more:
+        return true;
+      case FrameReader::Event::message:
+        on_message();
+        break;
+      case FrameReader::Event::ping:
+        if (!closing_) pong_ = reader_.control();
+        flush();
+        break;
+      case FrameReader::Event::pong:
+        liveness_.pong(reader_.control());
+        break;
+      case FrameReader::Event::close:
+        on_close();
+        break;
+    }
+  }
+  return false;
+}
+
+void Conversation::on_message() {
+  Message message = reader_.take_message();
+  if (own_close_) return;
+  inbox_bytes_ += cost_of(message);
+  inbox_.push_back(std::move(message));
+  arrived_.notify();
+}
+
+void Conversation::on_close() {
+  CloseReason reason = decode_close(reader_.control());
+  deaf_ = true;
+  if (!closing_) {
+    close_ = encode_close({.code = reason.code});
+    end(std::move(reason));
+    flush();
+  }
+  check_closed();
+}
+
+bool Conversation::inbox_full() const {
+  return inbox_bytes_ >= kMaxInbox && !closing_;
+}
+
+Task<std::optional<Message>> Conversation::read(std::shared_ptr<Conversation> self) {
+  for (;;) {
+    if (!self->inbox_.empty()) {
+      Message message = std::move(self->inbox_.front());
+      self->inbox_.pop_front();
+      self->inbox_bytes_ -= cost_of(message);
+      if (!self->inbox_full()) self->fetched_.notify();
+      co_return message;
+    }
+    if (self->closing_) co_return std::nullopt;
+    co_await self->arrived_.wait();
+  }
+}
+
+// Writing.
+
+MaskKey Conversation::next_key() {
+  MaskKey key{};
+  if (random_used_ == random_.size()) {
+    fill_randomly(random_.data(), random_.size());
+    random_used_ = 0;
+  }
+  std::memcpy(key.data(), random_.data() + random_used_, key.size());
+  random_used_ += key.size();
+  return key;
+}
+
+void Conversation::append_control(std::string& out, Opcode opcode, std::string payload) {
+  FrameHead head{.opcode = opcode, .length = payload.size()};
+  if (role_ == Role::client) {
+    head.mask = next_key();
+    apply_mask(payload, *head.mask, 0);
+  }
+  append_frame_head(out, head);
+  out += payload;
+}
+
+// The control frames that are to be sent. Nothing comes behind a Close.
+std::string Conversation::take_control() {
+  std::string bytes;
+  if (pong_) append_control(bytes, Opcode::pong, *std::exchange(pong_, std::nullopt));
+  if (ping_) append_control(bytes, Opcode::ping, *std::exchange(ping_, std::nullopt));
+  if (close_) {
+    append_control(bytes, Opcode::close, *std::exchange(close_, std::nullopt));
+    close_begun_ = true;
+  }
+  return bytes;
+}
+
+// Sends control frames now, unless somebody writes: then they follow the frame that is being sent.
+void Conversation::flush() {
+  if (writing_ || lost_) return;
+  std::string bytes = take_control();
+  if (bytes.empty()) return;
+  const std::size_t sent = stream_->write_now(bytes);
+  if (sent == bytes.size()) return written();
+  writing_ = true;
+  tasks_.spawn("websocket control frames", write_control(shared_from_this(), bytes.substr(sent)));
+}
+
+Task<void> Conversation::write_control(std::shared_ptr<Conversation> self, std::string bytes) {
+  {
+    Writing writing(*self);
+    const std::array<std::string_view, 1> pieces = {bytes};
+    writing.whole = co_await self->stream_->write(pieces, std::nullopt);
+    if (!writing.whole) co_return;
+  }
+  self->written();
+}
+
+// What was being written is written.
+void Conversation::written() {
+  if (close_begun_) close_sent_ = true;
+  check_closed();
+  may_write_.notify();
+  flush();
+}
+
+// The head of a piece of a message.
+FrameHead Conversation::next_head(const Message& message, std::size_t at, std::size_t size) {
+  const Opcode kind = message.kind == MessageKind::text ? Opcode::text : Opcode::binary;
+  FrameHead head{.final = at + size == message.data.size(),
+                 .opcode = at == 0 ? kind : Opcode::continuation,
+                 .length = size};
+  if (role_ == Role::client) head.mask = next_key();
+  return head;
+}
+
+Task<bool> Conversation::write(std::shared_ptr<Conversation> self, Message message) {
+  const auto turn = co_await self->writers_.take();
+  const std::size_t longest =
+      self->options_.max_fragment > 0 ? self->options_.max_fragment : message.data.size();
+  std::size_t at = 0;
+  do {
+    while (self->writing_) co_await self->may_write_.wait();
+    if (self->closing_) co_return false;
+    const std::span<char> piece =
+        std::span(message.data).subspan(at, std::min(longest, message.data.size() - at));
+    const FrameHead head = self->next_head(message, at, piece.size());
+    if (head.mask) apply_mask(piece, *head.mask, 0);
+    std::string front = self->take_control();
+    append_frame_head(front, head);
+    {
+      Writing writing(*self);
+      const std::array<std::string_view, 2> pieces = {front, {piece.data(), piece.size()}};
+      writing.whole = co_await self->stream_->write(pieces, std::nullopt);
+      if (!writing.whole) co_return false;
+    }
+    self->written();
+    at += piece.size();
+  } while (at < message.data.size());
+  co_return true;
+}
+
+// Ending.
+
+// Nothing but the Close is sent from here on.
+void Conversation::end(CloseReason reason) {
+  closing_ = true;
+  reason_ = std::move(reason);
+  close_deadline_ = Clock::now() + options_.close_deadline;
+  ended_.set();
+  arrived_.notify();
+  fetched_.notify();
+  may_write_.notify();
+}
+
+void Conversation::begin_close(CloseReason reason) {
+  if (closing_) return;
+  own_close_ = true;
+  inbox_.clear();
+  inbox_bytes_ = 0;
+  close_ = encode_close(reason);
+  end(std::move(reason));
+  flush();
+}
+
+// The peer broke a rule: it is told, and not listened to any more.
+void Conversation::fail(const FrameError& error) {
+  deaf_ = true;
+  if (!closing_) {
+    CloseReason reason{.code = error.close_code(), .text = error.what()};
+    close_ = encode_close(reason);
+    end(std::move(reason));
+    flush();
+  }
+  check_closed();
+}
+
+void Conversation::lose(std::string_view why) {
+  if (std::exchange(lost_, true)) return;
+  if (!closing_) end({.code = CloseCode::lost, .text = std::string(why)});
+  stream_->expire();
+  check_closed();
+}
+
+void Conversation::check_closed() {
+  if (lost_ || (close_sent_ && deaf_)) closed_.set();
+}
+
+Task<void> Conversation::close(std::shared_ptr<Conversation> self, CloseReason reason) {
+  self->begin_close(std::move(reason));
+  co_await self->closed_.wait();
+}
+
+Task<void> Conversation::finish(std::shared_ptr<Conversation> self, CloseReason reason) {
+  co_await close(self, std::move(reason));
+  co_await self->tasks_.finish();
+}
+
+void Conversation::leave() {
+  if (role_ == Role::server) return;  // the connection knows what to do
+  begin_close({.code = CloseCode::going_away});
+  lose("the client left");
+  timer_.cancel();
+  stream_->close();
+}
+
+// Watching.
+
+void Conversation::check(Deadline now) {
+  if (closed_.is_set()) return;
+  if (closing_) {
+    if (now >= close_deadline_) lose("the peer took no part in closing");
+    return;
+  }
+  if (!liveness_.quiet(now)) return;
+  const Liveness::Sent sent{.written = stream_->written(), .queued = stream_->queued()};
+  switch (liveness_.judge(now, sent, reading_)) {
+    case Liveness::Verdict::alive:
+      break;
+    case Liveness::Verdict::ping:
+      ping_ = liveness_.next_ping(now, sent.written);
+      flush();
+      break;
+    case Liveness::Verdict::gone:
+      // In case it is only asleep, it finds out why when it wakes.
+      close_ = encode_close({.code = CloseCode::internal_error, .text = "no answer to pings"});
+      end({.code = CloseCode::lost, .text = "the peer does not answer"});
+      flush();
+      lose("the peer does not answer");
+      break;
+  }
+}
+
+void Conversation::tick() {
+  auto shortest = options_.close_deadline;
+  if (options_.ping_interval.count() > 0) shortest = std::min(shortest, options_.ping_interval);
+  timer_.expires_after(std::clamp(shortest / 4, std::chrono::milliseconds(1), kLongestTick));
+  timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->closed_.is_set()) return;
+    self->check(Clock::now());
+    self->tick();
+  });
+}
+
+}  // namespace caisson::net
