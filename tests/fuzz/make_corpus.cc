@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "channel_script.h"
+#include "net/frame.h"
 #include "wire/samples_for_test.h"
 
 namespace {
@@ -96,6 +97,29 @@ std::vector<std::string> box_specs() {
   };
 }
 
+// One byte for the reader's role and the size of steps, then frames.
+std::vector<std::string> websocket_frames() {
+  const auto frame = [](net::Opcode opcode, std::string payload, bool final = true) {
+    const net::MaskKey key = {'k', 'e', 'y', '!'};
+    std::string bytes;
+    net::append_frame_head(
+        bytes, {.final = final, .opcode = opcode, .length = payload.size(), .mask = key});
+    net::apply_mask(payload, key, 0);
+    return bytes + payload;
+  };
+  const std::string close = net::encode_close({.code = net::CloseCode::normal, .text = "bye"});
+  return {
+      str("\x06", frame(net::Opcode::text, "text \xE2\x82\xAC"), frame(net::Opcode::close, close)),
+      str("\x10", frame(net::Opcode::text, "in ", false), frame(net::Opcode::ping, "p"),
+          frame(net::Opcode::continuation, "pieces")),
+      str("\x20", frame(net::Opcode::binary, std::string(200, 'b')), frame(net::Opcode::pong, "")),
+      str("\x40", frame(net::Opcode::binary, std::string(6000, 'b'))),
+      str("\x40", frame(net::Opcode::text, "half \xE2\x82")),
+      str("\x05", "\x81\x05", "plain", "\x88\x02\x03\xE8"),
+      str("\x04", frame(net::Opcode::close, "\x03")),
+  };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -110,5 +134,6 @@ int main(int argc, char** argv) {
   write_seeds(corpus / "fuzz_launch_reply", encoded(wire::samples::launch_replies()));
   write_seeds(corpus / "fuzz_guest_channel", channel_scripts());
   write_seeds(corpus / "fuzz_box_spec", box_specs());
+  write_seeds(corpus / "fuzz_websocket_frames", websocket_frames());
   return 0;
 }
