@@ -1,0 +1,202 @@
+#include "journal/block_index.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "journal/crc32c.h"
+
+namespace caisson::journal {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'C', 'A', 'I', 'S', 'J', 'R', 'N', '\n'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint64_t kMostAtOnce = 1u << 20;
+
+using Atomic = std::atomic<std::uint64_t>;
+static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == sizeof(std::uint64_t));
+
+// Blocks that may be kept at once, and two that are partly so.
+std::uint64_t ring_size(std::uint64_t capacity) {
+  return (capacity + BlockIndex::slack(capacity) + BlockIndex::step(capacity)) / kBlockSize + 2;
+}
+
+}  // namespace
+
+struct BlockIndex::Header {
+  struct Fixed {
+    std::array<char, 8> magic;
+    std::uint32_t version;
+    std::uint32_t overflow;
+    std::uint64_t capacity;
+    std::uint64_t ring_size;
+  };
+  Fixed fixed;
+  std::uint64_t check;  // CRC-32C of `fixed`
+  Atomic begin;
+  Atomic closed;
+  Atomic blocks;
+  std::array<Atomic, kMarks> marks;
+};
+
+struct BlockIndex::Entry {
+  Atomic number_plus_one;  // 0 while the entry is being changed
+  Atomic completed_us;
+  Atomic newlines;
+  Atomic checks;  // CRC-32C of the block, and above it one of this entry
+};
+
+namespace {
+
+std::uint64_t entry_checks(const Block& block) {
+  const std::array<std::uint64_t, 4> fields = {
+      block.number, static_cast<std::uint64_t>(block.completed_us), block.newlines, block.crc};
+  const std::uint32_t own = crc32c({reinterpret_cast<const char*>(fields.data()), sizeof fields});
+  return std::uint64_t{own} << 32 | block.crc;
+}
+
+std::uint32_t fixed_check(const void* fixed, std::size_t size) {
+  return crc32c({static_cast<const char*>(fixed), size});
+}
+
+}  // namespace
+
+std::uint64_t BlockIndex::step(std::uint64_t capacity) {
+  return std::clamp(slack(capacity), kBlockSize, kMostAtOnce);
+}
+
+BlockIndex::BlockIndex(std::span<std::byte> memory)
+    : header_(reinterpret_cast<Header*>(memory.data())),
+      ring_(reinterpret_cast<Entry*>(memory.data() + sizeof(Header))) {}
+
+std::string BlockIndex::make(const Limits& limits, std::uint64_t begin) {
+  if (limits.capacity == 0 || limits.capacity > kMaxCapacity) {
+    throw Error(ErrorCode::validation_error,
+                str("journal capacity ", limits.capacity, " is not between 1 and ", kMaxCapacity));
+  }
+  const std::uint64_t capacity = (limits.capacity + kBlockSize - 1) / kBlockSize * kBlockSize;
+  const Header::Fixed fixed{.magic = kMagic,
+                            .version = kVersion,
+                            .overflow = static_cast<std::uint32_t>(limits.overflow),
+                            .capacity = capacity,
+                            .ring_size = ring_size(capacity)};
+  const std::uint64_t check = fixed_check(&fixed, sizeof fixed);
+  const std::uint64_t blocks = begin / kBlockSize;
+  std::string bytes(sizeof(Header) + fixed.ring_size * sizeof(Entry), '\0');
+  std::memcpy(bytes.data() + offsetof(Header, fixed), &fixed, sizeof fixed);
+  std::memcpy(bytes.data() + offsetof(Header, check), &check, sizeof check);
+  std::memcpy(bytes.data() + offsetof(Header, begin), &begin, sizeof begin);
+  std::memcpy(bytes.data() + offsetof(Header, blocks), &blocks, sizeof blocks);
+  return bytes;
+}
+
+bool BlockIndex::sound_header(std::span<const std::byte> memory) {
+  if (memory.size() < sizeof(Header)) return false;
+  const auto* header = reinterpret_cast<const Header*>(memory.data());
+  const Header::Fixed& fixed = header->fixed;
+  return fixed.magic == kMagic && fixed.version == kVersion &&
+         header->check == fixed_check(&fixed, sizeof fixed) && fixed.overflow <= 1 &&
+         fixed.capacity > 0 && fixed.capacity <= kMaxCapacity && fixed.capacity % kBlockSize == 0 &&
+         fixed.ring_size == ring_size(fixed.capacity) &&
+         memory.size() == sizeof(Header) + fixed.ring_size * sizeof(Entry);
+}
+
+std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory,
+                                               std::uint64_t file_size) {
+  if (!sound_header(memory)) return "its index has no valid header";
+  // Only read: the constructor takes what may be written to.
+  const BlockIndex index({const_cast<std::byte*>(memory.data()), memory.size()});
+  const std::uint64_t blocks = index.blocks();
+  const std::uint64_t begin = index.begin();
+  if (index.header_->closed > 1) return "its index has an invalid end mark";
+  if (begin > file_size) {
+    return str("it has ", file_size, " bytes but its index says that it begins at ", begin);
+  }
+  if (blocks > file_size / kBlockSize) {
+    return str("it has ", file_size, " bytes but its index covers ", blocks, " blocks of ",
+               kBlockSize);
+  }
+  const std::uint64_t first = begin / kBlockSize;
+  if (blocks > first && blocks - first > index.header_->fixed.ring_size) {
+    return "its index covers more blocks than it has room for";
+  }
+  std::optional<Block> before;
+  for (std::uint64_t number = first; number < blocks; ++number) {
+    const std::optional<Block> block = index.find(number);
+    if (!block) return str("its index has no valid entry for block ", number);
+    if (before &&
+        (block->completed_us < before->completed_us || block->newlines < before->newlines ||
+         block->newlines - before->newlines > kBlockSize)) {
+      return str("its index contradicts itself at block ", number);
+    }
+    before = block;
+  }
+  return std::nullopt;
+}
+
+Limits BlockIndex::limits() const {
+  return {.capacity = header_->fixed.capacity,
+          .overflow = static_cast<Overflow>(header_->fixed.overflow)};
+}
+
+std::uint64_t BlockIndex::begin() const {
+  return header_->begin.load();
+}
+
+void BlockIndex::set_begin(std::uint64_t offset) {
+  header_->begin.store(offset);
+}
+
+bool BlockIndex::closed() const {
+  return header_->closed.load() != 0;
+}
+
+void BlockIndex::set_closed() {
+  header_->closed.store(1);
+}
+
+std::uint64_t BlockIndex::mark(std::size_t which) const {
+  return header_->marks.at(which).load();
+}
+
+void BlockIndex::set_mark(std::size_t which, std::uint64_t value) {
+  header_->marks.at(which).store(value);
+}
+
+std::uint64_t BlockIndex::blocks() const {
+  return header_->blocks.load();
+}
+
+BlockIndex::Entry& BlockIndex::entry(std::uint64_t number) const {
+  return ring_[number % header_->fixed.ring_size];
+}
+
+std::optional<Block> BlockIndex::find(std::uint64_t number) const {
+  const Entry& found = entry(number);
+  if (found.number_plus_one.load() != number + 1) return std::nullopt;
+  const std::uint64_t checks = found.checks.load();
+  const Block block{.number = number,
+                    .crc = static_cast<std::uint32_t>(checks),
+                    .completed_us = static_cast<std::int64_t>(found.completed_us.load()),
+                    .newlines = found.newlines.load()};
+  // A writer that came round the ring meanwhile is told by this as well.
+  if (checks != entry_checks(block)) return std::nullopt;
+  return block;
+}
+
+void BlockIndex::add(const Block& block) {
+  assert(block.number == blocks());
+  Entry& place = entry(block.number);
+  place.number_plus_one.store(0);
+  place.completed_us.store(static_cast<std::uint64_t>(block.completed_us));
+  place.newlines.store(block.newlines);
+  place.checks.store(entry_checks(block));
+  place.number_plus_one.store(block.number + 1);
+  header_->blocks.store(block.number + 1);
+}
+
+}  // namespace caisson::journal

@@ -1,0 +1,60 @@
+#include "journal/input_pump.h"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/system/error_code.hpp>
+
+#include "base/file.h"
+
+namespace caisson::journal {
+namespace {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+
+constexpr std::size_t kAtOnce = 1u << 20;
+
+}  // namespace
+
+InputPump::InputPump(const asio::any_io_executor& executor, InputLog& log, UniqueFd pipe)
+    : log_(log), changed_(executor), pipe_(executor) {
+  set_nonblocking(pipe.get());
+  pipe_.assign(pipe.get());
+  pipe.release();
+}
+
+Appended InputPump::append(std::uint64_t sequence, std::string_view bytes) {
+  const Appended result = log_.append(sequence, bytes);
+  if (result == Appended::written) changed_.notify();
+  return result;
+}
+
+void InputPump::close() {
+  log_.close();
+  changed_.notify();
+}
+
+Task<InputPump::End> InputPump::run() {
+  for (;;) {
+    const Fed fed = log_.feed(pipe_.native_handle(), kAtOnce);
+    switch (fed.state) {
+      case Fed::State::more:  // other work of the loop gets its turn
+        co_await asio::post(asio::use_awaitable);
+        break;
+      case Fed::State::full:
+        co_await pipe_.async_wait(stream_descriptor::wait_write, asio::use_awaitable);
+        break;
+      case Fed::State::drained:
+        co_await changed_.wait();
+        break;
+      case Fed::State::finished:
+      case Fed::State::broken: {
+        boost::system::error_code ignored;  // a pipe end holds nothing that closing could lose
+        pipe_.close(ignored);
+        co_return fed.state == Fed::State::finished ? End::finished : End::broken;
+      }
+    }
+  }
+}
+
+}  // namespace caisson::journal

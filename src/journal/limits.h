@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+
+namespace caisson::journal {
+
+// What happens when more is written than is to be kept.
+enum class Overflow {
+  release_oldest,  // the oldest bytes go; readers that were behind are told
+  hold,            // nothing more is taken from the process until what was delivered is released
+};
+
+struct Limits {
+  std::uint64_t capacity = 16u << 20;  // rounded up to whole blocks
+  Overflow overflow = Overflow::release_oldest;
+  bool operator==(const Limits&) const = default;
+};
+
+// The unit of the index, of verification and of release.
+inline constexpr std::uint64_t kBlockSize = 64u << 10;
+inline constexpr std::uint64_t kMaxCapacity = 64ull << 30;
+
+}  // namespace caisson::journal

@@ -1,0 +1,110 @@
+#include "journal/pump.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <utility>
+
+#include "async/blocking.h"
+#include "base/file.h"
+#include "base/log.h"
+
+namespace caisson::journal {
+namespace {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+
+constexpr std::size_t kOnLoop = 64u << 10;  // at once, and in a row
+constexpr std::size_t kOnPool = 4u << 20;   // then followers hear of it
+constexpr int kPipeSize = 1 << 20;          // what an ordinary user may ask for
+
+}  // namespace
+
+Pump::Pump(const asio::any_io_executor& executor, asio::thread_pool& pool, Feed& feed,
+           UniqueFd source, std::optional<Through> through, PumpOptions options)
+    : pool_(pool),
+      feed_(feed),
+      source_(executor),
+      through_(std::move(through)),
+      options_(std::move(options)) {
+  set_nonblocking(source.get());
+  // Refused when the user has too much in pipes already: the pipe then stays as it is.
+  if (!through_) static_cast<void>(::fcntl(source.get(), F_SETPIPE_SZ, kPipeSize));
+  source_.assign(source.get());
+  source.release();
+}
+
+Drained Pump::drain(std::size_t at_most) {
+  Journal& journal = feed_.journal();
+  if (!through_) return journal.drain(source_.native_handle(), at_most);
+  const TerminalSource terminal{.master = source_.native_handle(),
+                                .through_read = through_->read.get(),
+                                .through_write = through_->write.get()};
+  return journal.drain_terminal(terminal, at_most);
+}
+
+Task<Drained> Pump::take() {
+  Drained drained;
+  if (in_a_row_ < kOnLoop) {
+    drained = drain(kOnLoop);
+    if (drained.bytes > 0) feed_.announce();
+    feed_.journal().index();
+  } else {
+    auto work = [this] {
+      const Drained moved = drain(kOnPool);
+      feed_.journal().index();
+      return moved;
+    };
+    drained = co_await run_blocking(pool_, std::move(work));
+    if (drained.bytes > 0) feed_.announce();
+  }
+  in_a_row_ += drained.bytes;
+  if (drained.state == Drained::State::empty) in_a_row_ = 0;
+  co_return drained;
+}
+
+void Pump::report(const Error& error) {
+  if (std::exchange(troubled_, true)) return;
+  if (options_.on_trouble) return options_.on_trouble(error);
+  log::error("output cannot be stored", "journal", feed_.journal().path().native(), "error",
+             error.what());
+}
+
+Task<void> Pump::run() {
+  asio::steady_timer timer(co_await asio::this_coro::executor);
+  for (;;) {
+    std::optional<Drained> drained;
+    try {
+      drained = co_await take();
+    } catch (const Error& error) {
+      report(error);
+    }
+    if (!drained) {
+      feed_.announce();  // of what a thread of the pool may have moved before its trouble
+      timer.expires_after(options_.retry);
+      co_await timer.async_wait(asio::use_awaitable);
+      continue;
+    }
+    if (drained->bytes > 0) troubled_ = false;
+    switch (drained->state) {
+      case Drained::State::more:
+        break;
+      case Drained::State::empty:
+        co_await source_.async_wait(stream_descriptor::wait_read, asio::use_awaitable);
+        break;
+      case Drained::State::held:  // unless there was a release while a thread was at work
+        while (feed_.journal().full()) co_await feed_.released();
+        break;
+      case Drained::State::ended:
+        feed_.journal().mark_closed();
+        feed_.announce();
+        co_return;
+    }
+  }
+}
+
+}  // namespace caisson::journal
