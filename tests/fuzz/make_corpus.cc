@@ -1,11 +1,18 @@
 // Writes the seeds of the fuzzers: make_corpus tests/fuzz/corpus. Seeds that are already there
 // under other names, such as inputs that once found a fault, stay.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <span>
+#include <vector>
 
 #include "base/file.h"
 #include "base/str.h"
 #include "channel_script.h"
+#include "journal/block_index.h"
+#include "journal/input_log.h"
 #include "net/frame.h"
 #include "wire/samples_for_test.h"
 
@@ -120,6 +127,54 @@ std::vector<std::string> websocket_frames() {
   };
 }
 
+std::string journal_seed(std::uint64_t file_size, const std::string& beside) {
+  return std::string(reinterpret_cast<const char*>(&file_size), sizeof file_size) + beside;
+}
+
+// The index of a journal that has these blocks and is kept from `begin` on.
+std::string journal_index(const journal::Limits& limits, std::uint64_t begin,
+                          std::uint64_t blocks) {
+  const std::string empty = journal::BlockIndex::make(limits, 0);
+  std::vector<std::uint64_t> memory(empty.size() / sizeof(std::uint64_t));
+  std::memcpy(memory.data(), empty.data(), empty.size());
+  journal::BlockIndex index(std::as_writable_bytes(std::span(memory)));
+  for (std::uint64_t number = 0; number < blocks; ++number) {
+    index.add({.number = number,
+               .crc = static_cast<std::uint32_t>(number * 7),
+               .completed_us = static_cast<std::int64_t>(number * 1000),
+               .newlines = number * 3});
+  }
+  index.set_begin(begin);
+  index.set_mark(0, begin);
+  return journal_seed(blocks * journal::kBlockSize + 5,
+                      {reinterpret_cast<const char*>(memory.data()), empty.size()});
+}
+
+std::vector<std::string> journal_seeds() {
+  const journal::Limits small{.capacity = 4 * journal::kBlockSize};
+  const journal::Limits hold{.capacity = 1, .overflow = journal::Overflow::hold};
+  std::vector<std::string> seeds = {
+      journal_seed(0, ""),
+      journal_seed(0, journal::BlockIndex::make(small, 0)),
+      journal_seed(700'000, journal::BlockIndex::make(hold, 700'000)),
+      journal_index(small, 0, 3),
+      journal_index(small, 17 * journal::kBlockSize, 20),
+      journal_index(hold, 100, 1),
+  };
+  seeds.push_back(seeds[3].substr(0, 150));
+  const fs::path directory = fs::temp_directory_path() / str("make_corpus-", ::getpid());
+  fs::create_directory(directory);
+  {
+    journal::InputLog log = journal::InputLog::create(directory, "in");
+    seeds.push_back(journal_seed(0, read_file(directory / "in.state")));
+    log.append(7, "line\n");
+    log.close();
+    seeds.push_back(journal_seed(0, read_file(directory / "in.state")));
+  }
+  fs::remove_all(directory);
+  return seeds;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -135,5 +190,6 @@ int main(int argc, char** argv) {
   write_seeds(corpus / "fuzz_guest_channel", channel_scripts());
   write_seeds(corpus / "fuzz_box_spec", box_specs());
   write_seeds(corpus / "fuzz_websocket_frames", websocket_frames());
+  write_seeds(corpus / "fuzz_journal_index", journal_seeds());
   return 0;
 }
