@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/value_from.hpp>
+#include <charconv>
 #include <cmath>
 
 #include "base/path.h"
@@ -135,6 +136,16 @@ json::object to_json(const MountSpec& mount) {
   return {{"host_path", mount.host_path},
           {"mount_path", mount.mount_path},
           {"mode", to_string(mount.mode)}};
+}
+
+// The JSON parser may miss the last bit of a fraction. As text it is exact, and the reader takes
+// it.
+json::object to_exact_json(const BoxSpec& spec) {
+  json::object object = to_json(spec);
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, spec.cpus);
+  if (error == std::errc()) object["cpus"] = std::string_view(buffer, end);
+  return object;
 }
 
 json::object to_json(const BoxSpec& spec) {

@@ -67,6 +67,8 @@ BoxSpec read_box_spec(const boost::json::value& value);
 MountSpec read_mount_spec(const boost::json::value& value, const std::string& path);
 
 boost::json::object to_json(const BoxSpec& spec);
+// For keeping: what read_box_spec() makes of it is the same to the last bit.
+boost::json::object to_exact_json(const BoxSpec& spec);
 boost::json::object to_json(const MountSpec& mount);
 
 }  // namespace caisson::model

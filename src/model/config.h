@@ -67,6 +67,13 @@ struct McpConfig {
 };
 
 // The `caisson` tree: our own.
+// What becomes of boxes when the daemon is told to stop.
+enum class OnStop {
+  automatic,  // leave them when a supervisor runs the daemon, who will start it again
+  leave,
+  remove,
+};
+
 struct DaemonConfig {
   std::string listen_host = "127.0.0.1";
   std::int64_t listen_port = 5410;
@@ -76,6 +83,8 @@ struct DaemonConfig {
   std::int64_t max_connections = 1024;
   log::Format log_format = log::Format::text;
   log::Level log_level = log::Level::info;
+  bool recovery = true;  // boxes survive a daemon that is killed
+  OnStop on_stop = OnStop::automatic;
   bool pools = true;                           // keep boxes and shells ready for the next caller
   std::int64_t shell_idle_sec = 10;            // how long a parked shell waits for one
   std::int64_t session_ttl_sec = 300;          // of a session that nobody uses

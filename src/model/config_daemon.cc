@@ -26,6 +26,8 @@ constexpr std::pair<std::string_view, log::Level> kLevels[] = {{"debug", log::Le
                                                                {"info", log::Level::info},
                                                                {"warning", log::Level::warning},
                                                                {"error", log::Level::error}};
+constexpr std::pair<std::string_view, OnStop> kOnStop[] = {
+    {"auto", OnStop::automatic}, {"leave", OnStop::leave}, {"remove", OnStop::remove}};
 
 template <typename Value, std::size_t count>
 Value named_value(ObjectReader& reader, std::string_view name,
@@ -121,6 +123,8 @@ DaemonConfig read_daemon(ObjectReader reader) {
       number_between(reader, "max_connections", daemon.max_connections, 1, kMaxConnections);
   daemon.log_format = named_value(reader, "log_format", kFormats, daemon.log_format);
   daemon.log_level = named_value(reader, "log_level", kLevels, daemon.log_level);
+  daemon.recovery = reader.optional("recovery", daemon.recovery);
+  daemon.on_stop = named_value(reader, "on_stop", kOnStop, daemon.on_stop);
   daemon.pools = reader.optional("pools", daemon.pools);
   daemon.shell_idle_sec =
       number_between(reader, "shell_idle_sec", daemon.shell_idle_sec, 0, kMaxSeconds);
@@ -152,6 +156,8 @@ json::object to_json(const DaemonConfig& daemon) {
           {"max_connections", daemon.max_connections},
           {"log_format", name_of(kFormats, daemon.log_format)},
           {"log_level", name_of(kLevels, daemon.log_level)},
+          {"recovery", daemon.recovery},
+          {"on_stop", name_of(kOnStop, daemon.on_stop)},
           {"pools", daemon.pools},
           {"shell_idle_sec", daemon.shell_idle_sec},
           {"session_ttl_sec", daemon.session_ttl_sec},

@@ -74,6 +74,8 @@ caisson:
   max_connections: 7
   log_format: json
   log_level: Debug
+  recovery: no
+  on_stop: leave
   pools: off
   shell_idle_sec: 1
   session_ttl_sec: 2
@@ -112,6 +114,8 @@ caisson:
                      .max_connections = 7,
                      .log_format = log::Format::json,
                      .log_level = log::Level::debug,
+                     .recovery = false,
+                     .on_stop = OnStop::leave,
                      .pools = false,
                      .shell_idle_sec = 1,
                      .session_ttl_sec = 2,

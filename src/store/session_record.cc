@@ -3,7 +3,6 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/system/system_error.hpp>
-#include <charconv>
 #include <utility>
 
 #include "base/str.h"
@@ -40,16 +39,6 @@ struct SessionRow {
 
 std::int64_t checksum_of(const MetaRecord& record) {
   return Checksum().add(record.first).add(record.second).value();
-}
-
-std::string spec_text(const model::BoxSpec& spec) {
-  json::object object = model::to_json(spec);
-  // The JSON parser may miss the last bit of a fraction, and a session whose settings differ in it
-  // would be a conflict. As text it is exact, and the reader of specs takes it.
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, spec.cpus);
-  if (error == std::errc()) object["cpus"] = std::string_view(buffer, end);
-  return json::serialize(object);
 }
 
 model::Timestamp to_timestamp(std::int64_t microseconds) {
@@ -108,7 +97,7 @@ std::optional<MetaRecord> read_meta(const Statement& row) {
 
 void write(const Database& database, const SessionRecord& record) {
   const SessionRow row{.session_id = record.session_id,
-                       .spec = spec_text(record.spec),
+                       .spec = json::serialize(model::to_exact_json(record.spec)),
                        .backend_name = record.backend_name,
                        .backend_session_id = record.backend_session_id,
                        .created_at = record.created_at.time_since_epoch().count(),
