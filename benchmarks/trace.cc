@@ -82,8 +82,8 @@ class Workshop {
     const std::shared_ptr<Template> root = co_await templates_.get("");
     const Slots::Lease slot = co_await slots_->take(root->launcher);
     watch.lap("slot: template, ids, user namespace");
-    const auto resources = std::make_shared<NativeResources>(executor_, slot, make_cgroup(),
-                                                             std::make_shared<Graveyard>());
+    const auto resources = std::make_shared<NativeResources>(
+        executor_, "trace", slot, make_cgroup(), std::make_shared<Graveyard>());
     watch.lap("cgroup: directories, limits read back");
     std::vector<int> fds;
     BoxPlan box_plan = plan(*root, *slot, *resources, fds);

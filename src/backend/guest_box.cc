@@ -156,6 +156,7 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   const std::shared_ptr<GuestChannel> channel = channel_;
   const std::shared_ptr<BoxResources> resources = resources_;
   state->oom_kills_before = resources->oom_kills();
+  state->wants_terminal = spec.terminal.has_value();
   wire::OwnerMessage message = wire::Start{.id = id,
                                            .argv = spec.argv,
                                            .env = std::move(spec.env),

@@ -152,7 +152,7 @@ void GuestChannel::dispatch(const wire::GuestMessage& message, std::vector<Uniqu
     GuestProcessState& process = find_starting(started->id);
     if (started->pid <= 1) throw Error(ErrorCode::protocol_error, "message with a wrong pid");
     process.pid = started->pid;
-    if (!fds.empty()) process.terminal = std::move(fds.front());
+    if (process.wants_terminal && !fds.empty()) process.terminal = std::move(fds.front());
     process.started.set();
   } else if (const auto* failed = std::get_if<wire::StartFailed>(&message)) {
     GuestProcessState& process = find_starting(failed->id);

@@ -27,6 +27,7 @@ struct GuestProcessState {
   std::int32_t pid = 0;
   std::optional<wire::StartFailed> failure;
   std::optional<wire::Exited> exit;
+  bool wants_terminal = false;
   UniqueFd terminal;  // its master
   std::uint64_t oom_kills_before = 0;
 };

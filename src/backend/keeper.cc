@@ -23,7 +23,6 @@ namespace caisson::backend {
 
 namespace {
 
-constexpr const char* kSocketName = "keeper.sock";
 constexpr timeval kPatience{2, 0};
 // The first byte of kept data says where the rest is.
 constexpr char kInline = '=';
@@ -32,7 +31,7 @@ constexpr char kInMemoryFile = '@';  // the last descriptor
 sockaddr_un address_in(int directory) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string path = str("/proc/self/fd/", directory, "/", kSocketName);
+  const std::string path = str("/proc/self/fd/", directory, "/", wire::kKeeperSocketName);
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   return address;
 }
@@ -72,7 +71,16 @@ KeeperProcess::~KeeperProcess() {
 
 void KeeperProcess::connect() {
   socket_ = try_connect();
-  if (!socket_) start();
+  if (socket_) {
+    try {
+      entries_ = ask_for_entries();
+      return;
+    } catch (const Error& error) {
+      // One that holds nothing ends when its last owner goes, perhaps just now.
+      log::info("the keeper has ended and is replaced", "state", name_, "error", error.what());
+    }
+  }
+  start();
   entries_ = ask_for_entries();
 }
 
@@ -81,7 +89,7 @@ UniqueFd KeeperProcess::try_connect() const {
   const sockaddr_un address = address_in(directory_.get());
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
     if (errno == ENOENT || errno == ECONNREFUSED) return {};
-    throw SystemError(str(name_, "/", kSocketName), errno);
+    throw SystemError(str(name_, "/", wire::kKeeperSocketName), errno);
   }
   return socket;
 }
@@ -89,18 +97,22 @@ UniqueFd KeeperProcess::try_connect() const {
 void KeeperProcess::start() {
   const UniqueFd listener(
       check_syscall("keeper", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
-  ::unlinkat(directory_.get(), kSocketName, 0);
+  ::unlinkat(directory_.get(), wire::kKeeperSocketName, 0);
   const sockaddr_un address = address_in(directory_.get());
-  const std::string path = str(name_, "/", kSocketName);
+  const std::string path = str(name_, "/", wire::kKeeperSocketName);
   check_syscall(
       path, ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
-  check_syscall(path, ::fchmodat(directory_.get(), kSocketName, 0600, 0));
+  check_syscall(path, ::fchmodat(directory_.get(), wire::kKeeperSocketName, 0600, 0));
   check_syscall(path, ::listen(listener.get(), 8));
   const UniqueFd null = open_file("/dev/null", O_RDWR);
   Command command;
   command.program = open_guest_program();
   command.argv = {"caisson", "keeper"};
-  command.fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {listener.get(), 3}};
+  command.fds = {{null.get(), 0},
+                 {null.get(), 1},
+                 {null.get(), 2},
+                 {listener.get(), 3},
+                 {directory_.get(), 4}};
   process_ = spawn(command);
   socket_ = try_connect();
   if (!socket_) throw Error(ErrorCode::internal_error, str(path, ": the keeper did not start"));
@@ -133,6 +145,17 @@ void KeeperProcess::keep(const std::string& name, const std::string& data, std::
   send(request, fds);
 }
 
+void KeeperProcess::keep_for_good(const std::string& name, const std::string& data,
+                                  std::vector<int> fds) {
+  KeptEntry& entry = for_good_[name];
+  entry.data = data;
+  entry.fds.clear();
+  for (const int fd : fds) {
+    entry.fds.emplace_back(check_syscall(name, ::fcntl(fd, F_DUPFD_CLOEXEC, 3)));
+  }
+  keep(name, data, std::move(fds));
+}
+
 void KeeperProcess::drop(const std::string& name) {
   send(wire::Drop{name}, {});
 }
@@ -144,7 +167,7 @@ void KeeperProcess::quit() {
   } catch (const SystemError&) {
     // It has ended already.
   }
-  ::unlinkat(directory_.get(), kSocketName, 0);
+  ::unlinkat(directory_.get(), wire::kKeeperSocketName, 0);
 }
 
 // Boxes need no keeper to go on: one that was killed is replaced, one that hangs is reported.
@@ -165,6 +188,11 @@ void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<i
     start();
     ask_for_entries();
     send_packet(socket_.get(), wire::encode(request), fds);
+    for (const auto& [name, entry] : for_good_) {
+      std::vector<int> lasting;
+      for (const UniqueFd& fd : entry.fds) lasting.push_back(fd.get());
+      keep(name, entry.data, std::move(lasting));
+    }
     if (on_lost) on_lost();
   } catch (const Error& error) {
     log::error("no keeper; boxes will not survive a restart", "error", error.what());

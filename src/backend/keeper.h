@@ -27,6 +27,9 @@ class Keeper {
   // The descriptors are borrowed.
   virtual void keep(const std::string& name, const std::string& data, std::vector<int> fds) = 0;
   virtual void drop(const std::string& name) = 0;
+  // As keep(), for what does not change: it is kept again by itself when the keeper was replaced.
+  virtual void keep_for_good(const std::string& name, const std::string& data,
+                             std::vector<int> fds) = 0;
 };
 
 // The keeper of one state directory: a process of its own that outlives its owners, and holds on
@@ -46,8 +49,10 @@ class KeeperProcess final : public Keeper {
 
   void keep(const std::string& name, const std::string& data, std::vector<int> fds) override;
   void drop(const std::string& name) override;
+  void keep_for_good(const std::string& name, const std::string& data,
+                     std::vector<int> fds) override;
 
-  // Called when the keeper had to be replaced: everything has to be kept again.
+  // Called when the keeper had to be replaced: what was kept has to be kept again.
   std::function<void()> on_lost;
 
   // It lets go of everything and ends.
@@ -66,6 +71,7 @@ class KeeperProcess final : public Keeper {
   ChildProcess process_;  // if we started it
   pid_t pid_ = -1;
   KeptEntries entries_;
+  KeptEntries for_good_;
 };
 
 }  // namespace caisson::backend

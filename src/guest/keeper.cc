@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <map>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/seqpacket.h"
 #include "wire/keeper.h"
@@ -23,16 +26,21 @@ namespace {
 
 class Keeper {
  public:
-  explicit Keeper(UniqueFd listener) : listener_(std::move(listener)) {}
+  Keeper(UniqueFd listener, UniqueFd directory)
+      : listener_(std::move(listener)), directory_(std::move(directory)) {}
 
   int run() {
     while (!done_) {
       pollfd events[] = {{listener_.get(), POLLIN, 0}, {owner_.get(), POLLIN, 0}};
-      if (::poll(events, 2, -1) < 0 && errno != EINTR) return 1;
-      if (events[0].revents != 0) accept_owner();
-      // A connection that was just replaced has nothing to say any more.
-      else if (events[1].revents != 0)
+      const int ready = ::poll(events, 2, owner_ ? -1 : kLookAroundMs);
+      if (ready < 0 && errno != EINTR) return 1;
+      if (ready == 0) look_around();
+      // All that an owner said counts, also when the next one is there already.
+      if (events[1].revents != 0) {
         hear();
+      } else if (events[0].revents != 0) {
+        accept_owner();
+      }
     }
     return 0;
   }
@@ -68,6 +76,14 @@ class Keeper {
   void leave() {
     owner_.reset();
     done_ = entries_.empty();
+    alone_since_ = Clock::now();
+  }
+
+  void look_around() {
+    struct stat info {};
+    const bool unreachable =
+        ::fstatat(directory_.get(), wire::kKeeperSocketName, &info, 0) < 0 && errno == ENOENT;
+    done_ = unreachable || Clock::now() - alone_since_ > kPatience;
   }
 
   void handle(wire::Keep& request, std::vector<UniqueFd>& fds) {
@@ -86,15 +102,20 @@ class Keeper {
   }
   void handle(const wire::Quit&, const std::vector<UniqueFd>&) { done_ = true; }
 
+  static constexpr int kLookAroundMs = 2000;
+  static constexpr std::chrono::minutes kPatience{10};
+
   UniqueFd listener_;
+  UniqueFd directory_;
   UniqueFd owner_;
+  Deadline alone_since_ = Clock::now();
   std::map<std::string, Entry> entries_;
   bool done_ = false;
 };
 
 }  // namespace
 
-int run_keeper(UniqueFd listener) {
+int run_keeper(UniqueFd listener, UniqueFd directory) {
   ::signal(SIGPIPE, SIG_IGN);
   ::setsid();  // a terminal's signals are for the owner
   rlimit most{};
@@ -102,7 +123,7 @@ int run_keeper(UniqueFd listener) {
     most.rlim_cur = most.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &most);
   }
-  return Keeper(std::move(listener)).run();
+  return Keeper(std::move(listener), std::move(directory)).run();
 }
 
 }  // namespace caisson::guest

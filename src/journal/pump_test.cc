@@ -80,7 +80,7 @@ void pump_and_follow(Limits limits, std::uint32_t seed, int reader_count) {
   const TemporaryDirectory directory;
   Scene scene(directory.path(), limits);
   std::uint64_t written = 0;
-  std::thread writer([&, pipe = std::move(scene.write)]() mutable {
+  std::thread writer([&written, seed, pipe = std::move(scene.write)]() mutable {
     written = write_randomly(std::move(pipe), seed, 12u << 20);
   });
   Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(scene.read));

@@ -75,7 +75,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
     if (options.keeper != nullptr) {
       // Boxes outlive us: nobody is to clean up when we die, except the owner after us.
-      options.keeper->keep(kKeptName, "", {owner.lock()});
+      options.keeper->keep_for_good(kKeptName, "", {owner.lock()});
       return;
     }
     const std::span<const int> directories = cgroups->directory_fds();
