@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/keeper.h"
 #include "model/isolation.h"
 
 // CLI11 takes seconds to compile: only the files that declare options include it.
@@ -24,6 +25,8 @@ struct BackendOptions {
   std::set<model::Layer> allow_missing;
   std::vector<std::string> mount_roots = {};  // of the host, resolved; empty: anywhere
   bool many_boxes = false;                    // not just one
+  backend::Keeper* keeper = nullptr;          // for boxes that are to survive this process
+  std::shared_ptr<backend::KeptEntry> inherited = nullptr;  // what this kind of backend left there
 };
 
 // A backend that is built in; main() names them.

@@ -72,8 +72,15 @@ int run_daemon(const Request& request, const std::vector<BackendKind>& backends)
   const BackendKind& kind = get_backend(backends, "native");
   daemon::ServeOptions options{
       .config = std::move(loaded.config), .state_dir = state, .version = version_number()};
-  const auto make = [&](const boost::asio::any_io_executor& executor) {
-    return kind.make(executor, backend_options);
+  const auto make = [&](const boost::asio::any_io_executor& executor, backend::Keeper* keeper,
+                        backend::KeptEntries& kept) {
+    BackendOptions with_keeper = backend_options;
+    with_keeper.keeper = keeper;
+    if (const auto found = kept.find(kind.name); found != kept.end()) {
+      with_keeper.inherited = std::make_shared<backend::KeptEntry>(std::move(found->second));
+      kept.erase(found);
+    }
+    return kind.make(executor, std::move(with_keeper));
   };
   return daemon::serve(std::move(options), make);
 }
@@ -90,10 +97,9 @@ void add_serve(CLI::App& program, Invocation& invocation) {
            "The file (default: /etc/caisson/caisson.yaml for root and "
            "~/.config/caisson/caisson.yaml for others, if it is there)");
   serve.footer(
-      "Ends with SIGTERM or SIGINT, after the requests at work and with all of its boxes; a "
-      "second\n"
-      "signal ends it at once. Listening on another address than loopback needs the token in the\n"
-      "state directory with every request.\n");
+      "Ends with SIGTERM or SIGINT, after the requests at work; caisson.on_stop says whether its\n"
+      "boxes end with it. A second signal ends it at once. Listening on another address than\n"
+      "loopback needs the token in the state directory with every request.\n");
   serve.callback([request, &invocation] {
     invocation.work = [request, &invocation] { return run_daemon(*request, invocation.backends); };
   });

@@ -91,6 +91,23 @@ void notify_supervisor(std::string_view state) {
                reinterpret_cast<const sockaddr*>(&address), length);
 }
 
+// Without one the daemon works, and its boxes end with it.
+std::unique_ptr<backend::KeeperProcess> find_keeper(const std::filesystem::path& state,
+                                                    const model::DaemonConfig& daemon) {
+  if (!daemon.recovery) return nullptr;
+  try {
+    return std::make_unique<backend::KeeperProcess>(state);
+  } catch (const Error& error) {
+    log::error("no keeper; boxes end with this daemon", "error", error.what());
+    return nullptr;
+  }
+}
+
+bool leaves_boxes(const model::DaemonConfig& daemon) {
+  if (daemon.on_stop != model::OnStop::automatic) return daemon.on_stop == model::OnStop::leave;
+  return std::getenv("NOTIFY_SOCKET") != nullptr;  // NOLINT: before threads
+}
+
 // Everything a daemon is made of, in the order in which one thing needs the other.
 class Daemon {
  public:
@@ -102,15 +119,19 @@ class Daemon {
         tasks_(executor),
         server_(executor, router_,
                 server_config(options_.config.daemon, load_or_make_token(state_.path()))),
-        backend_(make_backend(executor)),
+        keeper_(find_keeper(state_.path(), options_.config.daemon)),
+        kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
+        leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
+        backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
-        sessions_(executor, *backend_, &store_, session_settings(options_.config)),
+        sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {}
 
   Task<void> run() {
     const store::Opened opened = co_await store_.open(state_.database());
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
-    co_await sessions_.start();
+    co_await sessions_.start(std::move(kept_));
+    if (keeper_) keeper_->on_lost = [this] { sessions_.keep_all(); };
     co_await executions_.start();
     const api::Services services{.sessions = sessions_,
                                  .executions = executions_,
@@ -127,15 +148,24 @@ class Daemon {
     const int signal_number = co_await signals_.async_wait(asio::use_awaitable);
     log::info("stopping", "signal", signal_number);
     notify_supervisor("STOPPING=1");
-    signals_.async_wait([](const boost::system::error_code& error, int) {
-      // Boxes end with the sockets we hold; there is nothing to wait for.
-      if (!error) ::_exit(1);
+    signals_.async_wait([this](const boost::system::error_code& error, int) {
+      if (error) return;
+      // Boxes end with the sockets that we and the keeper hold; there is nothing to wait for.
+      if (keeper_ && !leaves_boxes_) keeper_->quit();
+      ::_exit(1);
     });
     co_await server_.stop(kGrace);
     co_await tasks_.finish();
-    co_await sessions_.stop();
-    co_await executions_.stop();
-    co_await backend_->stop();
+    if (leaves_boxes_) {
+      co_await sessions_.abandon();
+      co_await executions_.stop();
+      backend_->abandon();
+    } else {
+      co_await sessions_.stop();
+      co_await executions_.stop();
+      co_await backend_->stop();
+      if (keeper_) keeper_->quit();
+    }
     signals_.cancel();
     log::info("stopped");
   }
@@ -148,6 +178,9 @@ class Daemon {
   net::Router router_;
   net::Server server_;
   store::AsyncStore store_;
+  std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us
+  backend::KeptEntries kept_;                       // until it is taken over
+  const bool leaves_boxes_;
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
   session::Files files_;
@@ -163,7 +196,7 @@ int serve(ServeOptions options, const MakeBackend& make_backend) {
   std::exception_ptr failure;
   asio::co_spawn(io, daemon.run(), [&](const std::exception_ptr& error) {
     failure = error;
-    if (error) io.stop();
+    io.stop();  // what is left waits for boxes that are somebody else's now
   });
   io.run();
   if (failure) std::rethrow_exception(failure);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/keeper.h"
 #include "model/config.h"
 
 namespace caisson::daemon {
@@ -16,12 +17,14 @@ struct ServeOptions {
   std::string version;
 };
 
-using MakeBackend =
-    std::function<std::unique_ptr<backend::Backend>(const boost::asio::any_io_executor&)>;
+// With a keeper, boxes are to survive this process; `kept` is what the one before us left.
+using MakeBackend = std::function<std::unique_ptr<backend::Backend>(
+    const boost::asio::any_io_executor&, backend::Keeper* keeper, backend::KeptEntries& kept)>;
 
 // The life of the daemon: holds the state directory, listens, and serves until SIGTERM or SIGINT,
-// then lets requests finish for a while, ends its boxes and returns 0. A second signal ends it at
-// once. Throws when it cannot start; nothing is left behind then either.
+// then lets requests finish for a while, ends its boxes or leaves them to the next daemon
+// (caisson.on_stop), and returns 0. A second signal ends it at once. Throws when it cannot start;
+// nothing is left behind then either.
 int serve(ServeOptions options, const MakeBackend& make_backend);
 
 }  // namespace caisson::daemon

@@ -33,6 +33,10 @@ std::vector<cli::BackendKind> backends() {
     options.allow_missing = std::move(given.allow_missing);
     options.mount_roots = std::move(given.mount_roots);
     options.keep_spares = given.many_boxes;
+    options.keeper = given.keeper;
+    if (given.inherited && !given.inherited->fds.empty()) {
+      options.inherited_lock = std::move(given.inherited->fds.front());
+    }
     return std::make_unique<backend::native::Native>(std::move(executor), std::move(options));
   };
   return {{"native", native}};

@@ -33,26 +33,81 @@ class Counted {
 }  // namespace
 
 Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& backend,
-                   store::AsyncStore* store, Settings settings)
+                   store::AsyncStore* store, Settings settings, backend::Keeper* keeper)
     : executor_(std::move(executor)),
       backend_(backend),
       store_(store),
+      keeper_(keeper),
       settings_(settings),
       pool_(executor_, backend_, settings_.pooled_kinds),
       house_timer_(executor_),
       closings_(executor_),
       tasks_(executor_) {}
 
-// Boxes end with the daemon that made them. A persistent session keeps its name and its settings,
-// and gets a new box when it is used; of the others nothing is left to keep.
-Task<void> Registry::start() {
+// A persistent session whose box is gone keeps its name and its settings, and gets a new box when
+// it is used; of the others nothing is left to keep.
+Task<void> Registry::start(backend::KeptEntries kept) {
+  TaskGroup adoptions(executor_);
+  for (auto& [name, entry] : kept) {
+    if (is_kept_session(name))
+      adoptions.spawn("take over a session", adopt(name, std::move(entry)));
+  }
+  co_await adoptions.finish();
+  backend_.finish_adoption();
   if (store_ != nullptr) {
     for (store::SessionRecord& record : co_await store_->sessions()) {
-      entry_of(record.session_id)->dormant = std::move(record.spec);
+      const EntryPtr entry = entry_of(record.session_id);
+      if (!entry->session) entry->dormant = std::move(record.spec);
     }
   }
   tasks_.spawn("expire sessions", keep_house());
   pool_.warm_up();
+}
+
+// One that cannot be taken over is reported and ends: nothing is known of it that would be of use.
+Task<void> Registry::adopt(std::string name, backend::KeptEntry kept) {
+  std::string lost;
+  try {
+    KeptSession told = read_kept_session(kept.data);
+    model::BoxSpec spec = told.spec;
+    std::string description = told.box;
+    std::unique_ptr<backend::Box> box =
+        co_await backend_.adopt(std::move(spec), std::move(description), std::move(kept.fds));
+    const std::string id = told.spec.session_id;
+    const EntryPtr entry = entry_of(id);
+    entry->session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
+                                               std::move(told), std::move(box));
+    log::info("session taken over", "session", id, "box", entry->session->box().id());
+  } catch (const Error& error) {
+    lost = error.what();
+  }
+  if (lost.empty()) co_return;
+  log::warning("session lost", "entry", name, "error", lost);
+  keeper_->drop(name);
+}
+
+void Registry::keep(const Session& session) {
+  if (keeper_ == nullptr) return;
+  std::optional<backend::Handover> handover = session.box().handover();
+  if (!handover) return;
+  const std::string data = to_text(session.kept(*handover));
+  keeper_->keep(kept_session_name(session.id()), data, std::move(handover->fds));
+}
+
+void Registry::keep_all() {
+  for (const auto& [id, entry] : entries_) {
+    if (!entry->session) continue;
+    keep(*entry->session);
+    entry->kept_use = entry->session->last_used();
+  }
+}
+
+Task<void> Registry::abandon() {
+  stopping_ = true;
+  co_await tasks_.stop();
+  keep_all();
+  co_await closings_.finish();
+  co_await pool_.stop();
 }
 
 Task<void> Registry::stop() {
@@ -207,6 +262,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   }
   entry->dormant.reset();
   entry->session = session;
+  keep(*session);
   ++created_;
   house_timer_.cancel_one();
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
@@ -231,6 +287,7 @@ Task<void> Registry::close(EntryPtr entry, std::shared_ptr<Session> session,
                            std::shared_ptr<Event> done) {
   const std::string id = session->id();
   std::string failure;
+  if (keeper_ != nullptr) keeper_->drop(kept_session_name(id));
   try {
     co_await session->close();
     // Persistent sessions outlive the daemon, not their deletion.
@@ -339,6 +396,10 @@ Task<void> Registry::keep_house() {
       if (!entry->session) continue;
       sessions = true;
       entry->session->rest();
+      if (entry->kept_use != entry->session->last_used()) {
+        entry->kept_use = entry->session->last_used();
+        keep(*entry->session);
+      }
     }
     const auto round = std::clamp<std::chrono::seconds>(settings_.ttl, kQuickRound, kSlowRound);
     house_timer_.expires_after(sessions && settings_.park_shells ? kQuickRound : round);

@@ -14,6 +14,7 @@
 #include "async/task_group.h"
 #include "async/turns.h"
 #include "backend/backend.h"
+#include "backend/keeper.h"
 #include "model/exec.h"
 #include "model/session_info.h"
 #include "session/box_pool.h"
@@ -51,13 +52,18 @@ struct RegistryStatus {
 // which they came; different names never wait for each other.
 class Registry {
  public:
-  // `store` may be null: then nothing survives. Everything referred to outlives the registry.
+  // `store` may be null: then no settings of persistent sessions survive; `keeper` may be null:
+  // then no boxes do. Everything referred to outlives the registry.
   Registry(boost::asio::any_io_executor executor, backend::Backend& backend,
-           store::AsyncStore* store, Settings settings);
+           store::AsyncStore* store, Settings settings, backend::Keeper* keeper = nullptr);
 
-  // Takes over what a previous daemon left in the store, begins to expire sessions and to make
-  // boxes ahead.
-  Task<void> start();
+  // Takes over what a previous daemon left with the keeper and in the store, begins to expire
+  // sessions and to make boxes ahead.
+  Task<void> start(backend::KeptEntries kept = {});
+  // Leaves everything to the daemon after us; nothing can be used afterwards. Execs are cut off.
+  Task<void> abandon();
+  // Tells the keeper of every session, again.
+  void keep_all();
   // Refuses new work, then ends every session, execs included.
   Task<void> stop();
 
@@ -95,6 +101,7 @@ class Registry {
     std::shared_ptr<Session> session;
     std::shared_ptr<Event> closing;         // while a former session's box is being ended
     std::optional<model::BoxSpec> dormant;  // of a daemon before us, without a box
+    Deadline kept_use{};                    // the use that the keeper knows of
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
@@ -104,6 +111,8 @@ class Registry {
   Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxSpec spec);
   std::shared_ptr<Event> begin_closing(EntryPtr entry);
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
+  Task<void> adopt(std::string name, backend::KeptEntry kept);
+  void keep(const Session& session);
   Task<void> keep_house();
   void expire();
   bool is_expired(const Session& session) const;
@@ -114,6 +123,7 @@ class Registry {
   boost::asio::any_io_executor executor_;
   backend::Backend& backend_;
   store::AsyncStore* store_;
+  backend::Keeper* keeper_;
   const Settings settings_;
   BoxPool pool_;
   std::map<std::string, EntryPtr> entries_;

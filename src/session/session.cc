@@ -1,5 +1,6 @@
 #include "session/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -37,6 +38,25 @@ Session::Session(const boost::asio::any_io_executor& executor, const Settings& s
       last_used_at_(created_at_),
       tasks_(executor) {
   if (!settings_.park_shells) parked_ = {};
+}
+
+Session::Session(const boost::asio::any_io_executor& executor, const Settings& settings,
+                 std::string backend_name, KeptSession kept, std::unique_ptr<backend::Box> box)
+    : Session(executor, settings, std::move(backend_name), std::move(kept.spec),
+              ReadyBox{.box = std::move(box), .shell = {}}) {
+  created_at_ = kept.created_at;
+  last_used_at_ = kept.last_used_at;
+  last_used_ = std::min(kept.last_used, Clock::now());
+  execs_ = kept.execs;
+}
+
+KeptSession Session::kept(const backend::Handover& handover) const {
+  return {.spec = spec_,
+          .box = handover.description,
+          .created_at = created_at_,
+          .last_used_at = last_used_at_,
+          .last_used = last_used_,
+          .execs = execs_};
 }
 
 model::SessionInfo Session::info() const {

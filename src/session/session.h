@@ -16,6 +16,7 @@
 #include "model/exec.h"
 #include "model/session_info.h"
 #include "session/box_pool.h"
+#include "session/kept_session.h"
 
 namespace caisson::session {
 
@@ -46,11 +47,16 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(const boost::asio::any_io_executor& executor, const Settings& settings,
           std::string backend_name, model::BoxSpec spec, ReadyBox ready);
+  // One that a daemon before us had.
+  Session(const boost::asio::any_io_executor& executor, const Settings& settings,
+          std::string backend_name, KeptSession kept, std::unique_ptr<backend::Box> box);
 
   const model::BoxSpec& spec() const { return spec_; }
   const std::string& id() const { return spec_.session_id; }
   model::SessionInfo info() const;
   const backend::Box& box() const { return *box_; }
+  // For the daemon after us; `handover` is that of the box.
+  KeptSession kept(const backend::Handover& handover) const;
   bool alive() const { return box_->alive(); }
   void check_open() const {  // throws session_not_found
     if (closed_) throw_closed();
@@ -123,7 +129,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::size_t users_ = 0;
   std::uint64_t execs_ = 0;
   Deadline last_used_;
-  const model::Timestamp created_at_;
+  model::Timestamp created_at_;
   model::Timestamp last_used_at_;
   TaskGroup tasks_;
 };

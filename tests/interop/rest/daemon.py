@@ -204,6 +204,8 @@ class Daemon:
 
     def end(self):
         """However it is: for the end of a test that has stopped or broken it."""
+        # A keeper that nobody can find lets its boxes go.
+        (self.state / "keeper.sock").unlink(missing_ok=True)
         if self.process is None or self.process.poll() is not None:
             return
         daemons = [p for p in descendants(self.process.pid) | {self.process.pid} if is_daemon(p)]
@@ -242,7 +244,7 @@ class Daemon:
     def guests(self):
         """Every process 1 of a box, those that wait for one included."""
         found = set()
-        for pid in descendants(self.pid):
+        for pid in descendants(self.pid) | orphans():
             try:
                 status = Path(f"/proc/{pid}/status").read_text()
             except OSError:
@@ -274,7 +276,7 @@ class Daemon:
 
     def network_namespaces(self):
         found = set()
-        for pid in descendants(self.pid):
+        for pid in descendants(self.pid) | orphans():
             try:
                 found.add(os.readlink(f"/proc/{pid}/ns/net"))
             except OSError:

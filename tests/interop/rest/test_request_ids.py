@@ -259,7 +259,7 @@ def test_a_killed_daemon_does_not_run_it_twice(start_daemon, shown):
 
 @pytest.mark.parametrize("moment", range(0, 30, 3))
 def test_a_daemon_killed_at_any_moment_runs_it_at_most_once(start_daemon, shown, moment):
-    daemon = start_daemon("caisson: {pools: false}\n")
+    daemon = start_daemon("caisson: {pools: false, recovery: false}\n")
     body = {"cmd": "echo ran >> log", "host_path": str(shown)}
     caller = begin(daemon, "POST", session_path("s") + "/exec", {**body, "request_id": "k"})
     time.sleep(moment / 1000)  # not to wait for anything: to kill it at different moments

@@ -1,0 +1,179 @@
+"""Sessions survive their daemon: killed, told to stop, or replaced."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .daemon import begin, session_path, works
+from .host import command_line, orphans, processes_with, wait_until
+
+LEAVE = "caisson: {on_stop: leave}\n"
+
+
+def keeper_of(daemon):
+    """The process that holds what survives the daemon."""
+    for pid in {int(name) for name in os.listdir("/proc") if name.isdigit()}:
+        if command_line(pid).strip() != "caisson keeper":
+            continue
+        try:
+            if os.readlink(f"/proc/{pid}/fd/4") == str(daemon.state):
+                return pid
+        except OSError:
+            continue
+    raise AssertionError("there is no keeper")
+
+
+def shown(daemon, name):
+    return daemon.client.get(name).json
+
+
+def kill(daemon):
+    daemon.kill()
+
+
+def stop(daemon):
+    daemon.signal(signal.SIGTERM)
+    assert daemon.process.wait(20) == 0, daemon.read_log()
+
+
+ENDS = [kill, stop]
+
+
+@pytest.mark.parametrize("network", ["off", "on"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_session_goes_on_under_the_next_daemon(start_daemon, end, network):
+    daemon = start_daemon(LEAVE)
+    spec = {"network": network, "memory_mb": 100, "cpus": 0.3}
+    daemon.client.output("s", "echo kept > file; (sleep 7001.5 &)", **spec)
+    before = shown(daemon, "s")
+    ours = processes_with("sleep 7001.5")
+    end(daemon)
+    daemon.start()
+    assert processes_with("sleep 7001.5") == ours
+    after = shown(daemon, "s")
+    for key in ("backend_session_id", "created_at", "memory_mb", "cpus"):
+        assert after[key] == before[key], key
+    assert daemon.client.output("s", "cat file", **spec) == "kept"
+    assert ("eth0" in daemon.client.output("s", "cat /proc/net/dev", **spec)) == (network == "on")
+    # Its limits are in force, and its end leaves nothing.
+    assert daemon.client.run("s", "head -c 300m /dev/zero | tail", **spec)["oom"]
+    assert daemon.client.delete("s").status == 200
+    wait_until(lambda: not processes_with("sleep 7001.5"), "the end of the box")
+    works(daemon)
+    daemon.tables_before.discard(f"caisson_{daemon.owner}")
+    daemon.config.write_text("")
+    stop(daemon)
+    daemon.start()
+    daemon.stop()
+
+
+def test_many_sessions_survive_many_kills(start_daemon):
+    daemon = start_daemon()
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        daemon.client.output(name, f"echo {name} > file")
+    boxes = {name: shown(daemon, name)["backend_session_id"] for name in names}
+    for _ in range(4):
+        daemon.kill()
+        daemon.start()
+        for name in names:
+            assert daemon.client.output(name, "cat file") == name
+            assert shown(daemon, name)["backend_session_id"] == boxes[name]
+        # New boxes get names and ids that nobody has.
+        works(daemon)
+    daemon.stop()
+
+
+def test_a_command_ends_with_the_daemon_that_ran_it(start_daemon):
+    daemon = start_daemon()
+    caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7002.5; echo late > late"})
+    wait_until(lambda: processes_with("sleep 7002.5"), "the command at work")
+    daemon.kill()
+    caller.close()
+    daemon.start()
+    wait_until(lambda: not processes_with("sleep 7002.5"), "the end of the command")
+    assert daemon.client.run("s", "cat late")["exit_code"] == 1
+
+
+def test_a_box_that_ended_meanwhile_is_made_again(start_daemon):
+    daemon = start_daemon()
+    daemon.client.output("s", "echo kept > file")
+    guest = daemon.process_one("s")
+    daemon.kill()
+    os.kill(guest, signal.SIGKILL)
+    daemon.start()
+    assert daemon.client.run("s", "cat file")["exit_code"] == 1
+    works(daemon)
+    daemon.stop()
+
+
+def test_the_time_of_a_session_goes_on(start_daemon):
+    daemon = start_daemon("caisson: {session_ttl_sec: 3}\n")
+    daemon.client.output("s", "true")
+    daemon.kill()
+    daemon.start()
+    wait_until(lambda: daemon.client.get("s").status == 404, "the expiry", 20)
+    daemon.stop()
+
+
+def test_a_keeper_that_is_killed_is_replaced(start_daemon):
+    daemon = start_daemon()
+    daemon.client.output("s", "echo kept > file")
+    first = keeper_of(daemon)
+    os.kill(first, signal.SIGKILL)
+    daemon.client.output("other", "true")
+    assert keeper_of(daemon) != first
+    daemon.kill()
+    daemon.start()
+    assert daemon.client.output("s", "cat file") == "kept"
+    daemon.stop()
+
+
+def test_without_a_keeper_boxes_end_with_their_daemon(start_daemon):
+    daemon = start_daemon("caisson: {recovery: false}\n")
+    daemon.client.output("s", "(sleep 7003.5 &)")
+    daemon.kill()
+    wait_until(lambda: not processes_with("sleep 7003.5"), "the end of the box")
+    daemon.start()
+    assert daemon.client.get("s").status == 404
+    daemon.stop()
+
+
+def test_boxes_end_when_nobody_can_take_them_over(start_daemon):
+    daemon = start_daemon()
+    daemon.client.output("s", "(sleep 7004.5 &)")
+    daemon.kill()
+    assert processes_with("sleep 7004.5")
+    (daemon.state / "keeper.sock").unlink()
+    wait_until(lambda: not processes_with("sleep 7004.5"), "the end of the box")
+    wait_until(lambda: not orphans(), "the end of the keeper")
+
+
+def test_a_daemon_takes_over_nothing_of_another_one(start_daemon):
+    one, other = start_daemon(), start_daemon()
+    one.client.output("s", "echo one > file")
+    other.client.output("s", "echo other > file")
+    one.kill()
+    other.kill()
+    other.start()
+    assert other.client.output("s", "cat file") == "other"
+    one.start()
+    assert one.client.output("s", "cat file") == "one"
+    stop(one)
+    assert other.client.output("s", "cat file") == "other"
+    other.stop()
+
+
+def test_a_second_signal_does_not_wait(start_daemon):
+    daemon = start_daemon()
+    caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7005.5"})
+    wait_until(lambda: processes_with("sleep 7005.5"), "the command at work")
+    daemon.signal(signal.SIGTERM)
+    wait_until(lambda: "stopping" in daemon.read_log(), "the first signal")
+    daemon.signal(signal.SIGTERM)
+    assert daemon.process.wait(5) == 1
+    caller.close()
+    wait_until(lambda: not processes_with("sleep 7005.5"), "the end of the box")
+    assert not (Path(daemon.state) / "keeper.sock").exists()
