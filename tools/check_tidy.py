@@ -38,11 +38,14 @@ def stamp_name(entry):
 
 
 def sources(build):
+    """One entry for each file, also when several programs are made of it."""
+    found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = Path(entry["file"])
         if path.is_relative_to(ROOT / "src") and path.suffix == ".cc" \
                 and not path.stem.endswith("_test"):
-            yield entry
+            found.setdefault(path, entry)
+    return found.values()
 
 
 def check(build, entry, stamp):
