@@ -45,7 +45,7 @@ UniqueFd make_socket() {
   return socket;
 }
 
-KeptEntry entry_of(std::string data, std::vector<UniqueFd> fds) {
+KeptEntry entry_of(const std::string& data, std::vector<UniqueFd> fds) {
   KeptEntry entry{.data = {}, .fds = std::move(fds)};
   if (data.starts_with(kInline)) {
     entry.data = data.substr(1);
@@ -130,7 +130,7 @@ KeptEntries KeeperProcess::ask_for_entries() {
       return entries;
     }
     wire::Kept& kept = std::get<wire::Kept>(reply);
-    entries.emplace(kept.name, entry_of(std::move(kept.data), std::move(packet->fds)));
+    entries.emplace(kept.name, entry_of(kept.data, std::move(packet->fds)));
   }
 }
 
@@ -190,6 +190,7 @@ void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<i
     send_packet(socket_.get(), wire::encode(request), fds);
     for (const auto& [name, entry] : for_good_) {
       std::vector<int> lasting;
+      lasting.reserve(entry.fds.size());
       for (const UniqueFd& fd : entry.fds) lasting.push_back(fd.get());
       keep(name, entry.data, std::move(lasting));
     }

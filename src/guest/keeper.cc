@@ -95,6 +95,7 @@ class Keeper {
   void handle(const wire::TellAll&, const std::vector<UniqueFd>&) {
     for (const auto& [name, entry] : entries_) {
       std::vector<int> fds;
+      fds.reserve(entry.fds.size());
       for (const UniqueFd& fd : entry.fds) fds.push_back(fd.get());
       send_packet(owner_.get(), wire::encode(wire::KeeperReply(wire::Kept{name, entry.data})), fds);
     }
