@@ -2,6 +2,9 @@
 
 import os
 import signal
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,6 +128,37 @@ def test_a_keeper_that_is_killed_is_replaced(start_daemon):
     os.kill(first, signal.SIGKILL)
     daemon.client.output("other", "true")
     assert keeper_of(daemon) != first
+    daemon.kill()
+    daemon.start()
+    assert daemon.client.output("s", "cat file") == "kept"
+    daemon.stop()
+
+
+def test_nobody_else_reaches_the_keeper(start_daemon):
+    daemon = start_daemon()
+    daemon.client.output("s", "echo kept > file")
+    socket_file = daemon.state / "keeper.sock"
+    assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(daemon.state.stat().st_mode) == 0o700
+    # Even somebody who is let through to the socket is not an owner, and changes nothing.
+    script = (
+        "import os, socket, sys\n"
+        "directory = os.open(sys.argv[1], os.O_RDONLY)\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+        "s.connect(f'/proc/self/fd/{directory}/keeper.sock')\n"
+        "try:\n"
+        "    s.send(b'\\x04'); print(s.recv(100))\n"
+        "except OSError as error:\n"
+        "    print(type(error).__name__)\n"
+    )
+    socket_file.chmod(0o666)
+    daemon.state.chmod(0o711)
+    try:
+        result = subprocess.run([sys.executable, "-c", script, daemon.state], capture_output=True, text=True)
+    finally:
+        daemon.state.chmod(0o700)
+    assert result.stdout.strip() in ("b''", "ConnectionResetError", "BrokenPipeError"), result
     daemon.kill()
     daemon.start()
     assert daemon.client.output("s", "cat file") == "kept"
