@@ -45,6 +45,8 @@ function(caisson_module name)
 endfunction()
 
 # caisson_test(NAME SOURCES a_test.cc [DEPS module...] [LINK library...] [LABEL label])
+#
+# The target LABEL_tests makes all programs of a label.
 function(caisson_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPS;LINK" ${ARGN})
   find_package(GTest REQUIRED)
@@ -55,4 +57,8 @@ function(caisson_test name)
   target_link_libraries(${name} PRIVATE caisson_flags caisson_sanitize ${arg_LINK} GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABEL}" TIMEOUT 600)
+  if(NOT TARGET ${arg_LABEL}_tests)
+    add_custom_target(${arg_LABEL}_tests)
+  endif()
+  add_dependencies(${arg_LABEL}_tests ${name})
 endfunction()
