@@ -391,6 +391,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     }
     co_await clear_graveyard();
     templates.stop();
+    // The owner before us may have had one.
+    if (!network && inherits && host.privileged) network.emplace(owner.number());
     if (network) network->remove();
     if (!cgroups->remove()) log::warning("boxes were still there when their backend stopped");
     if (pool) pool->join();
