@@ -2,9 +2,9 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <cstdint>
 
+#include "async/signal.h"
 #include "async/task.h"
 #include "journal/journal.h"
-#include "journal/signal.h"
 
 namespace caisson::journal {
 

@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <vector>
 
+#include "async/loop_for_test.h"
 #include "base/temporary_directory.h"
-#include "journal/loop_for_test.h"
 #include "journal/stream_for_test.h"
 
 namespace caisson::journal {
@@ -51,8 +50,8 @@ TEST_F(FollowerTest, WakesEveryReaderAtItsOwnOffset) {
   std::vector<Chunk> second;
   Follower from_begin(feed_, 0);
   Follower from_end(feed_, 3);
-  asio::co_spawn(io_, collect(from_begin, first, 100), asio::detached);
-  asio::co_spawn(io_, collect(from_end, second, 2), asio::detached);
+  asio::co_spawn(io_, collect(from_begin, first, 100), rethrow);
+  asio::co_spawn(io_, collect(from_end, second, 2), rethrow);
   turn();
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].bytes, "abc");

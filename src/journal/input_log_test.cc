@@ -11,9 +11,9 @@
 #include <random>
 #include <thread>
 
+#include "async/loop_for_test.h"
 #include "base/temporary_directory.h"
 #include "journal/input_pump.h"
-#include "journal/loop_for_test.h"
 #include "journal/stream_for_test.h"
 
 namespace caisson::journal {

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
+#include "async/signal.h"
 #include "async/task.h"
 #include "base/unique_fd.h"
 #include "journal/input_log.h"
-#include "journal/signal.h"
 
 namespace caisson::journal {
 

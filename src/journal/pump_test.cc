@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
+#include "async/loop_for_test.h"
 #include "async/task_group.h"
 #include "base/temporary_directory.h"
 #include "journal/follower.h"
-#include "journal/loop_for_test.h"
 #include "journal/stream_for_test.h"
 
 namespace caisson::journal {

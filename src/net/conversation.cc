@@ -21,16 +21,6 @@ std::size_t cost_of(const Message& message) {
 
 }  // namespace
 
-Task<void> Conversation::Signal::wait() {
-  if (!next_) next_ = std::make_shared<Event>(executor_);
-  const std::shared_ptr<Event> event = next_;
-  co_await event->wait();
-}
-
-void Conversation::Signal::notify() {
-  if (next_) std::exchange(next_, nullptr)->set();
-}
-
 struct Conversation::Writing {
   explicit Writing(Conversation& owner) : conversation(owner) { owner.writing_ = true; }
   Writing(const Writing&) = delete;

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "async/event.h"
+#include "async/signal.h"
 #include "async/task.h"
 #include "async/task_group.h"
 #include "async/turns.h"
@@ -53,18 +54,6 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   bool lost() const { return lost_; }
 
  private:
-  // Something that happens again and again, for whoever waits at the time.
-  class Signal {
-   public:
-    explicit Signal(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
-    Task<void> wait();
-    void notify();
-
-   private:
-    boost::asio::any_io_executor executor_;
-    std::shared_ptr<Event> next_;
-  };
-
   // While it lives nobody else writes. The connection is lost unless `whole` is set.
   struct Writing;
 

@@ -22,24 +22,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/temporary_directory.h"
+#include "run_body.h"
 
 namespace caisson::faults {
 namespace {
 
 namespace asio = boost::asio;
 using backend::native::Native;
-
-template <typename Work>
-void run_loop(Work work) {
-  asio::io_context io;
-  std::exception_ptr failure;
-  asio::co_spawn(io, work(io.get_executor()), [&](const std::exception_ptr& error) {
-    failure = error;
-    io.stop();
-  });
-  io.run();
-  if (failure) std::rethrow_exception(failure);
-}
 
 model::BoxSpec spec() {
   model::BoxSpec spec;
@@ -58,6 +47,14 @@ backend::Stdio quiet() {
   return {.in = open_file("/dev/null", O_RDWR),
           .out = open_file("/dev/null", O_RDWR),
           .err = open_file("/dev/null", O_RDWR)};
+}
+
+// Starts it with nothing to read and nobody who reads, without waiting for it to be executed.
+Task<std::unique_ptr<backend::Process>> start_quietly(backend::Box& box,
+                                                      backend::ProcessSpec process) {
+  process.confirm_start = false;
+  backend::Stdio nothing = quiet();
+  co_return co_await box.start(std::move(process), std::move(nothing));
 }
 
 // Everything until the other side is gone: EIO is how a terminal says so.
@@ -92,14 +89,12 @@ class Handover : public testing::Test {
 };
 
 TEST_F(Handover, AProgramStartsWhenTheOneBeforeItHasEnded) {
-  run_loop([this](asio::any_io_executor executor) -> Task<void> {
+  run_body([this](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options());
     model::BoxSpec wanted = spec();
     const std::unique_ptr<backend::Box> box = co_await native.create(std::move(wanted));
     backend::ProcessSpec first = shell("sleep 0.2; echo first >> /workspace/order");
-    first.confirm_start = false;
-    backend::Stdio nothing = quiet();
-    const auto one = co_await box->start(std::move(first), std::move(nothing));
+    const auto one = co_await start_quietly(*box, std::move(first));
     backend::ProcessSpec second = shell("echo second >> /workspace/order; cat /workspace/order");
     second.confirm_start = false;
     second.after = one->id();
@@ -112,14 +107,10 @@ TEST_F(Handover, AProgramStartsWhenTheOneBeforeItHasEnded) {
 
     // One that is not needed any more never starts.
     backend::ProcessSpec slow = shell("sleep 100");
-    slow.confirm_start = false;
-    backend::Stdio for_slow = quiet();
-    const auto running = co_await box->start(std::move(slow), std::move(for_slow));
+    const auto running = co_await start_quietly(*box, std::move(slow));
     backend::ProcessSpec never = shell("echo never >> /workspace/order");
-    never.confirm_start = false;
     never.after = running->id();
-    backend::Stdio for_never = quiet();
-    const auto dropped = co_await box->start(std::move(never), std::move(for_never));
+    const auto dropped = co_await start_quietly(*box, std::move(never));
     dropped->signal(SIGKILL, backend::SignalTarget::group);
     std::string refused;
     try {
@@ -134,7 +125,7 @@ TEST_F(Handover, AProgramStartsWhenTheOneBeforeItHasEnded) {
 }
 
 TEST_F(Handover, ATerminalIsTheBoxsOwnAndControlsItsProgram) {
-  run_loop([this](asio::any_io_executor executor) -> Task<void> {
+  run_body([this](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options());
     model::BoxSpec wanted = spec();
     const std::unique_ptr<backend::Box> box = co_await native.create(std::move(wanted));
@@ -217,7 +208,7 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
   const std::uint64_t ending = std::stoull(ids);
   const std::uint64_t endless = std::stoull(ids.substr(ids.find(' ')));
 
-  run_loop([&](asio::any_io_executor executor) -> Task<void> {
+  run_body([&](asio::any_io_executor executor) -> Task<void> {
     backend::KeeperProcess keeper(state_.path());
     backend::KeptEntries kept = keeper.take_entries();
     Native native(executor, options(&keeper, std::move(kept.at(Native::kKeptName).fds.at(0))));

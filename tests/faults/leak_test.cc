@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "base/temporary_directory.h"
 #include "host_state.h"
+#include "run_body.h"
 
 namespace caisson::faults {
 namespace {
@@ -57,16 +58,6 @@ backend::RunRequest request(const std::string& script) {
 }
 
 // Runs one coroutine to its end and gives back its exception.
-template <typename Body>
-void run_loop(Body body) {
-  asio::io_context loop;
-  std::exception_ptr failure;
-  asio::co_spawn(loop, body(loop.get_executor()),
-                 [&failure](std::exception_ptr error) { failure = error; });
-  loop.run();
-  if (failure) std::rethrow_exception(failure);
-}
-
 Task<void> use_box(Native& native) {
   const std::unique_ptr<backend::Box> box = co_await native.create(spec());
   backend::RunRequest command = request("echo in a box; sleep 1000 &");
@@ -137,7 +128,7 @@ class Leaks : public testing::Test {
 
 TEST_F(Leaks, AThousandBoxesLeaveNothingBehind) {
   const int boxes = count_from_environment("CAISSON_TEST_BOXES", 1000);
-  run_loop([&](asio::any_io_executor executor) -> Task<void> {
+  run_body([&](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options(state_.path()));
     int done = 0;
     // Four at a time, so that creating, running and destroying overlap.
@@ -176,7 +167,7 @@ std::vector<pid_t> launchers_and_guests(pid_t caller) {
 TEST_F(Leaks, KillingGuestsAndLaunchersAtRandomMomentsLeavesNothingBehind) {
   const int rounds = count_from_environment("CAISSON_TEST_KILLS", 150);
   int failed_calls = 0;
-  run_loop([&](asio::any_io_executor executor) -> Task<void> {
+  run_body([&](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options(state_.path()));
     bool stop = false;
     auto killer = [&]() -> Task<void> {
@@ -218,7 +209,7 @@ pid_t start_caller(const fs::path& state, int progress) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   try {
-    run_loop([&](asio::any_io_executor executor) -> Task<void> {
+    run_body([&](asio::any_io_executor executor) -> Task<void> {
       Native native(executor, options(state));
       for (;;) {
         co_await use_box(native);
@@ -253,7 +244,7 @@ TEST_F(Leaks, KillingTheCallerAtARandomMomentLeavesNothingBehind) {
     reap_everything();
   }
   // The next owner finds what the dead left where nobody could clean up.
-  run_loop([&](asio::any_io_executor executor) -> Task<void> {
+  run_body([&](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options(state_.path()));
     co_await use_box(native);
     co_await native.stop();

@@ -6,7 +6,7 @@
 #include "async/event.h"
 #include "async/task.h"
 
-namespace caisson::journal {
+namespace caisson {
 
 // Something that happens again and again. Costs nothing while nobody waits. Lives on one event loop
 // thread.
@@ -31,4 +31,4 @@ class Signal {
   std::unique_ptr<Event> event_;
 };
 
-}  // namespace caisson::journal
+}  // namespace caisson

@@ -6,7 +6,12 @@
 
 #include "async/task.h"
 
-namespace caisson::journal {
+namespace caisson {
+
+// For co_spawn: a failure comes out of whoever runs the loop.
+inline void rethrow(const std::exception_ptr& failure) {
+  if (failure) std::rethrow_exception(failure);
+}
 
 // Runs the loop until nothing is left to do, and throws what the task throws.
 inline void run_loop(boost::asio::io_context& io, Task<void> task) {
@@ -14,7 +19,7 @@ inline void run_loop(boost::asio::io_context& io, Task<void> task) {
   boost::asio::co_spawn(io, std::move(task),
                         [&](const std::exception_ptr& thrown) { failure = thrown; });
   io.run();
-  if (failure) std::rethrow_exception(failure);
+  rethrow(failure);
 }
 
-}  // namespace caisson::journal
+}  // namespace caisson
