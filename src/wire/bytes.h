@@ -100,4 +100,13 @@ class Reader {
   std::string_view rest_;
 };
 
+// The one message that `read` finds in the data, which holds nothing else.
+template <typename Read>
+auto decode_whole(std::string_view data, Read read) {
+  Reader reader(data);
+  auto message = read(reader);
+  reader.expect_end();
+  return message;
+}
+
 }  // namespace caisson::wire

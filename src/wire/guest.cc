@@ -265,17 +265,11 @@ std::string encode(const GuestMessage& message) {
 }
 
 OwnerMessage decode_owner_message(std::string_view data) {
-  Reader reader(data);
-  OwnerMessage message = read_owner_message(reader);
-  reader.expect_end();
-  return message;
+  return decode_whole(data, read_owner_message);
 }
 
 GuestMessage decode_guest_message(std::string_view data) {
-  Reader reader(data);
-  GuestMessage message = read_guest_message(reader);
-  reader.expect_end();
-  return message;
+  return decode_whole(data, read_guest_message);
 }
 
 }  // namespace caisson::wire

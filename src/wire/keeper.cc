@@ -88,17 +88,11 @@ std::string encode(const KeeperReply& reply) {
 }
 
 KeeperRequest decode_keeper_request(std::string_view data) {
-  Reader reader(data);
-  KeeperRequest request = read_request(reader);
-  reader.expect_end();
-  return request;
+  return decode_whole(data, read_request);
 }
 
 KeeperReply decode_keeper_reply(std::string_view data) {
-  Reader reader(data);
-  KeeperReply reply = read_reply(reader);
-  reader.expect_end();
-  return reply;
+  return decode_whole(data, read_reply);
 }
 
 }  // namespace caisson::wire
