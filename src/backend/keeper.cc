@@ -7,6 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -145,17 +148,6 @@ void KeeperProcess::keep(const std::string& name, const std::string& data, std::
   send(request, fds);
 }
 
-void KeeperProcess::keep_for_good(const std::string& name, const std::string& data,
-                                  std::vector<int> fds) {
-  KeptEntry& entry = for_good_[name];
-  entry.data = data;
-  entry.fds.clear();
-  for (const int fd : fds) {
-    entry.fds.emplace_back(check_syscall(name, ::fcntl(fd, F_DUPFD_CLOEXEC, 3)));
-  }
-  keep(name, data, std::move(fds));
-}
-
 void KeeperProcess::drop(const std::string& name) {
   send(wire::Drop{name}, {});
 }
@@ -182,21 +174,40 @@ void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<i
       return;
     }
   }
+  if (!replace()) return;
+  try {
+    send_packet(socket_.get(), wire::encode(request), fds);
+  } catch (const SystemError& error) {
+    log::error("the new keeper has ended as well", "error", error.what());
+  }
+}
+
+bool KeeperProcess::replace() {
   log::warning("the keeper has ended and is replaced", "state", name_);
   if (process_.running()) process_.wait();
   try {
     start();
     ask_for_entries();
-    send_packet(socket_.get(), wire::encode(request), fds);
-    for (const auto& [name, entry] : for_good_) {
-      std::vector<int> lasting;
-      lasting.reserve(entry.fds.size());
-      for (const UniqueFd& fd : entry.fds) lasting.push_back(fd.get());
-      keep(name, entry.data, std::move(lasting));
-    }
-    if (on_lost) on_lost();
   } catch (const Error& error) {
     log::error("no keeper; boxes will not survive a restart", "error", error.what());
+    return false;
+  }
+  ++generation_;
+  for (const std::function<void()>& keep_again : loss_handlers_) keep_again();
+  return true;
+}
+
+// It speaks only when it is asked, and whoever asks reads the answer at once: what can be read here
+// is its end.
+Task<void> KeeperProcess::watch() {
+  const auto executor = co_await boost::asio::this_coro::executor;
+  for (;;) {
+    const int watched = generation_;
+    boost::asio::posix::stream_descriptor socket(
+        executor, check_syscall("keeper", ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 3)));
+    co_await socket.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                               boost::asio::use_awaitable);
+    if (generation_ == watched && !replace()) co_return;
   }
 }
 

@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "async/task.h"
 #include "base/child_process.h"
 #include "base/unique_fd.h"
 #include "wire/keeper.h"
@@ -27,9 +29,8 @@ class Keeper {
   // The descriptors are borrowed.
   virtual void keep(const std::string& name, const std::string& data, std::vector<int> fds) = 0;
   virtual void drop(const std::string& name) = 0;
-  // As keep(), for what does not change: it is kept again by itself when the keeper was replaced.
-  virtual void keep_for_good(const std::string& name, const std::string& data,
-                             std::vector<int> fds) = 0;
+  // Called when what is kept had to be given up: everybody keeps what is theirs again.
+  virtual void on_loss(std::function<void()> handler) = 0;
 };
 
 // The keeper of one state directory: a process of its own that outlives its owners, and holds on
@@ -49,11 +50,12 @@ class KeeperProcess final : public Keeper {
 
   void keep(const std::string& name, const std::string& data, std::vector<int> fds) override;
   void drop(const std::string& name) override;
-  void keep_for_good(const std::string& name, const std::string& data,
-                     std::vector<int> fds) override;
+  void on_loss(std::function<void()> handler) override {
+    loss_handlers_.push_back(std::move(handler));
+  }
 
-  // Called when the keeper had to be replaced: what was kept has to be kept again.
-  std::function<void()> on_lost;
+  // Replaces a keeper that dies, also while nothing is to be kept. Until it is cancelled.
+  Task<void> watch();
 
   // It lets go of everything and ends.
   void quit();
@@ -64,14 +66,16 @@ class KeeperProcess final : public Keeper {
   UniqueFd try_connect() const;
   KeptEntries ask_for_entries();
   void send(const wire::KeeperRequest& request, const std::vector<int>& fds);
+  bool replace();
 
   std::string name_;    // of the directory, for messages
   UniqueFd directory_;  // the socket's name is relative to it: the length of such names is bounded
   UniqueFd socket_;
   ChildProcess process_;  // if we started it
   pid_t pid_ = -1;
+  int generation_ = 0;  // how often it was replaced
   KeptEntries entries_;
-  KeptEntries for_good_;
+  std::vector<std::function<void()>> loss_handlers_;
 };
 
 }  // namespace caisson::backend

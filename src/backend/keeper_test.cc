@@ -85,10 +85,10 @@ TEST_F(KeeperTest, IsReplacedWhenItIsKilled) {
   KeeperProcess keeper(directory_.path());
   keeper.keep("a", "one", {});
   int lost = 0;
-  keeper.on_lost = [&] {
+  keeper.on_loss([&] {
     ++lost;
     keeper.keep("a", "two", {});
-  };
+  });
   ASSERT_EQ(::kill(keeper.pid(), SIGKILL), 0);
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, keeper.pid(), 0)));
   pollfd ended{process.get(), POLLIN, 0};

@@ -120,6 +120,7 @@ class Daemon {
         server_(executor, router_,
                 server_config(options_.config.daemon, load_or_make_token(state_.path()))),
         keeper_(find_keeper(state_.path(), options_.config.daemon)),
+        keeper_watch_(executor),
         kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
         leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
         backend_(make_backend(executor, keeper_.get(), kept_)),
@@ -131,8 +132,8 @@ class Daemon {
     const store::Opened opened = co_await store_.open(state_.database());
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
     co_await sessions_.start(std::move(kept_));
-    if (keeper_) keeper_->on_lost = [this] { sessions_.keep_all(); };
     co_await executions_.start();
+    if (keeper_) keeper_watch_.spawn("watch the keeper", keeper_->watch());
     const api::Services services{.sessions = sessions_,
                                  .executions = executions_,
                                  .files = files_,
@@ -156,6 +157,7 @@ class Daemon {
     });
     co_await server_.stop(kGrace);
     co_await tasks_.finish();
+    co_await keeper_watch_.stop();
     if (leaves_boxes_) {
       co_await sessions_.abandon();
       co_await executions_.stop();
@@ -179,7 +181,8 @@ class Daemon {
   net::Server server_;
   store::AsyncStore store_;
   std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us
-  backend::KeptEntries kept_;                       // until it is taken over
+  TaskGroup keeper_watch_;
+  backend::KeptEntries kept_;  // until it is taken over
   const bool leaves_boxes_;
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;

@@ -62,8 +62,6 @@ class Registry {
   Task<void> start(backend::KeptEntries kept = {});
   // Leaves everything to the daemon after us; nothing can be used afterwards. Execs are cut off.
   Task<void> abandon();
-  // Tells the keeper of every session, again.
-  void keep_all();
   // Refuses new work, then ends every session, execs included.
   Task<void> stop();
 
@@ -113,6 +111,7 @@ class Registry {
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
   Task<void> adopt(std::string name, backend::KeptEntry kept);
   void keep(const Session& session);
+  void keep_all();
   Task<void> keep_house();
   void expire();
   bool is_expired(const Session& session) const;

@@ -333,7 +333,7 @@ CgroupOwner::CgroupOwner(const CgroupHost& host, std::string_view owner)
 }
 
 CgroupOwner::~CgroupOwner() {
-  remove();
+  if (!abandoned_) remove();
 }
 
 void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarchy,
@@ -402,16 +402,17 @@ BoxCgroup CgroupOwner::adopt(std::string_view name) const {
   return box;
 }
 
-std::set<std::string> CgroupOwner::box_names() const {
-  std::set<std::string> names;
+std::set<std::string> CgroupOwner::remove_all_but(const std::set<std::string>& boxes) const {
+  std::set<std::string> others;
+  const Deadline deadline = Clock::now() + kSweepPatience;
   for (const OwnedHierarchy& owned : directories_->hierarchies) {
-    for (std::string& name : child_cgroups(owned.directory.get())) names.insert(std::move(name));
+    for (const std::string& name : child_cgroups(owned.directory.get())) {
+      if (boxes.contains(name)) continue;
+      others.insert(name);
+      remove_tree(owned.directory.get(), name, deadline);
+    }
   }
-  return names;
-}
-
-void CgroupOwner::abandon() {
-  directories_->hierarchies.clear();
+  return others;
 }
 
 bool CgroupOwner::remove() {

@@ -60,8 +60,11 @@ class BoxCgroup {
   // One attempt. False while processes are still inside, ending ones included; true from then on.
   bool try_remove();
 
-  // Nothing of it is removed from now on.
-  void abandon() { owner_.reset(); }
+  // Nothing of it is removed from now on, and nothing of it can be asked.
+  void abandon() {
+    memory_leaf_.reset();
+    owner_.reset();
+  }
 
  private:
   friend class CgroupOwner;
@@ -101,8 +104,9 @@ class CgroupOwner {
   // Throws box_lost when they are gone.
   BoxCgroup adopt(std::string_view name) const;
 
-  // Names of all boxes that have groups here, whoever made them.
-  std::set<std::string> box_names() const;
+  // Ends and removes what is left of other boxes in the owner's directories, which may be parts of
+  // one only. Gives their names.
+  std::set<std::string> remove_all_but(const std::set<std::string>& boxes) const;
 
   // memory_limit, pids_limit and cpu_limit as boxes of this owner get them.
   const std::vector<model::LayerReport>& reports() const { return reports_; }
@@ -116,7 +120,7 @@ class CgroupOwner {
   std::span<const int> directory_fds() const { return directory_fds_; }
 
   // The owner's directories are somebody else's from now on.
-  void abandon();
+  void abandon() { abandoned_ = true; }
 
   // Removes the owner's directories and brings this process back to where it was. False while boxes
   // are inside. Calling it again is fine; create nothing afterwards.
@@ -136,6 +140,7 @@ class CgroupOwner {
   std::vector<model::LayerReport> reports_;
   std::vector<int> home_fds_;
   std::vector<int> directory_fds_;
+  bool abandoned_ = false;
 };
 
 }  // namespace caisson::backend::native

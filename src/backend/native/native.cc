@@ -75,7 +75,9 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
     if (options.keeper != nullptr) {
       // Boxes outlive us: nobody is to clean up when we die, except the owner after us.
-      options.keeper->keep_for_good(kKeptName, "", {owner.lock()});
+      const auto keep = [this] { options.keeper->keep(kKeptName, "", {owner.lock()}); };
+      keep();
+      options.keeper->on_loss(keep);
       return;
     }
     const std::span<const int> directories = cgroups->directory_fds();
@@ -299,15 +301,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
 
   // Groups of boxes that had no owner's word yet when it died, or no guest any more.
   void finish_adoption() {
-    for (const std::string& name : cgroups->box_names()) {
-      if (adopted.contains(name)) continue;
-      skip_name(name);
-      BoxCgroup left = cgroups->adopt(name);
-      left.kill_all();
-      graveyard->push_back(std::move(left));
-    }
+    for (const std::string& name : cgroups->remove_all_but(adopted)) skip_name(name);
     adopted.clear();
-    bury();
   }
 
   void abandon() {

@@ -21,7 +21,7 @@ struct Options {
   // Keep a process ready for the next box. Of no use to who makes a single one.
   bool keep_spares = true;
   // Where boxes are left when this process dies, and what an owner before us left there. None:
-  // boxes end with their owner.
+  // boxes end with their owner. It outlives the backend, and loses nothing once that is gone.
   Keeper* keeper = nullptr;
   UniqueFd inherited_lock = {};  // see kKeptName
   // For tests of failure: these layers are treated as if the host could not provide them.

@@ -137,6 +137,7 @@ def test_a_second_signal_ends_it_at_once(start_daemon):
     assert daemon.process.wait(2) == 1
     caller.close()
     wait_until(lambda: not processes_with("sleep 6000.125"), "the end of the command", 5)
+    assert not (daemon.state / "keeper.sock").exists()
     daemon.start()
     works(daemon)
 

@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -121,12 +120,26 @@ def test_the_time_of_a_session_goes_on(start_daemon):
     daemon.stop()
 
 
+def test_parts_of_a_box_are_removed(start_daemon):
+    daemon = start_daemon()
+    daemon.client.output("s", "echo kept > file")
+    daemon.kill()
+    # As if it had been killed between two hierarchies.
+    place = os.path.dirname(daemon.cgroups()[0])
+    os.mkdir(os.path.join(place, "box-99"))
+    daemon.start()
+    assert "box-99" not in daemon.boxes()
+    assert daemon.client.output("s", "cat file") == "kept"
+    daemon.stop()
+
+
 def test_a_keeper_that_is_killed_is_replaced(start_daemon):
     daemon = start_daemon()
     daemon.client.output("s", "echo kept > file")
     first = keeper_of(daemon)
     os.kill(first, signal.SIGKILL)
-    daemon.client.output("other", "true")
+    wait_until(lambda: "the keeper has ended and is replaced" in daemon.read_log(), "a new keeper")
+    daemon.client.output("other", "true")  # by now it was told everything
     assert keeper_of(daemon) != first
     daemon.kill()
     daemon.start()
@@ -198,16 +211,3 @@ def test_a_daemon_takes_over_nothing_of_another_one(start_daemon):
     stop(one)
     assert other.client.output("s", "cat file") == "other"
     other.stop()
-
-
-def test_a_second_signal_does_not_wait(start_daemon):
-    daemon = start_daemon()
-    caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7005.5"})
-    wait_until(lambda: processes_with("sleep 7005.5"), "the command at work")
-    daemon.signal(signal.SIGTERM)
-    wait_until(lambda: "stopping" in daemon.read_log(), "the first signal")
-    daemon.signal(signal.SIGTERM)
-    assert daemon.process.wait(5) == 1
-    caller.close()
-    wait_until(lambda: not processes_with("sleep 7005.5"), "the end of the box")
-    assert not (Path(daemon.state) / "keeper.sock").exists()
