@@ -42,6 +42,10 @@ struct ProcessSpec {
   std::optional<TerminalSize> terminal = {};
   // It may outlive its owner: how it ended is kept in the box until settle().
   bool outlives_owner = false;
+  // All that it ever starts can be ended with it: see kill_all().
+  bool own_group = false;
+  // With a group of its own: its limit, instead of the box's memory; 0: it has part in the box's.
+  std::uint64_t memory_bytes = 0;
 };
 
 // How a process ended.
@@ -73,6 +77,10 @@ class Process {
   virtual Task<ProcessExit> wait() = 0;
   // Sent in order with respect to start(); a process that is gone is not an error.
   virtual void signal(int signal_number, SignalTarget target) = 0;
+  // SIGKILL to all of its group, whether it has ended itself or not. False when some may have
+  // escaped: call it again. Without a group of its own, or where the host has none, the process
+  // group is what is killed.
+  virtual bool kill_all() = 0;
   // A process that was started ahead is put to use: oom_kills count from here.
   virtual void put_to_use() = 0;
   // Its end has been noted for good: the box need not keep it any more.
@@ -116,6 +124,8 @@ class Box {
   // A process that was started with `outlives_owner`, by an owner before this one, by its id; also
   // one that has ended meanwhile. Nothing when the box knows of none.
   virtual std::unique_ptr<Process> find_process(std::uint64_t id) = 0;
+  // After the last find_process(): those that nobody asked for are killed.
+  virtual void end_unclaimed() = 0;
 
   // Ends every process: SIGTERM, up to `grace`, SIGKILL; then releases all the box holds. Zero
   // grace kills at once. Returns when nothing of the box is left. Calling it again does nothing.

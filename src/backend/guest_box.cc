@@ -56,6 +56,7 @@ class GuestProcess final : public Process {
         state_(std::move(state)),
         resources_(std::move(resources)) {}
 
+  const ProcessSpec& spec() const { return spec_; }
   std::uint64_t id() const override { return id_; }
   std::int64_t pid() const override { return state_->pid; }
   UniqueFd take_terminal() override { return std::move(state_->terminal); }
@@ -83,8 +84,15 @@ class GuestProcess final : public Process {
     channel_->send_now(wire::Signal{id_, signal_number, target == SignalTarget::group});
   }
 
+  bool kill_all() override {
+    if (const std::optional<bool> complete = resources_->kill_group(id_)) return *complete;
+    signal(SIGKILL, SignalTarget::group);
+    return true;
+  }
+
   void settle() override {
     if (spec_.outlives_owner) channel_->send_now(wire::Forget{id_});
+    resources_->remove_group(id_);
   }
 
   void put_to_use() override { state_->oom_kills_before = resources_->oom_kills(); }
@@ -157,6 +165,8 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   const std::shared_ptr<BoxResources> resources = resources_;
   state->oom_kills_before = resources->oom_kills();
   state->wants_terminal = spec.terminal.has_value();
+  std::vector<UniqueFd> group;
+  if (spec.own_group) group = resources->make_group(id, spec.memory_bytes);
   wire::OwnerMessage message = wire::Start{.id = id,
                                            .argv = spec.argv,
                                            .env = std::move(spec.env),
@@ -166,7 +176,7 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
                                            .report_start = spec.confirm_start,
                                            .remember = spec.outlives_owner,
                                            .after = spec.after,
-                                           .cgroups = 0,
+                                           .cgroups = static_cast<std::uint32_t>(group.size()),
                                            .terminal = wire_size(spec.terminal)};
   std::vector<UniqueFd> fds;
   if (!spec.terminal) {
@@ -175,18 +185,23 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
     fds.push_back(std::move(stdio.err));
     for (UniqueFd& fd : stdio.more) fds.push_back(std::move(fd));
   }
+  for (UniqueFd& fd : group) fds.push_back(std::move(fd));
   try {
     co_await channel->send(std::move(message), std::move(fds));
   } catch (...) {
     channel->forget(id);
+    resources->remove_group(id);
     throw;
   }
-  if (spec.confirm_start) {
-    co_await state->started.wait();
-    if (state->failure) throw start_error(spec, *state->failure);
-    if (state->pid == 0) throw Error(ErrorCode::box_lost, "the box ended while a command started");
+  auto process = std::make_unique<GuestProcess>(id, std::move(spec), channel, state, resources);
+  if (!process->spec().confirm_start) co_return process;
+  co_await state->started.wait();
+  if (state->failure) {
+    resources->remove_group(id);
+    throw start_error(process->spec(), *state->failure);
   }
-  co_return std::make_unique<GuestProcess>(id, std::move(spec), channel, state, resources);
+  if (state->pid == 0) throw Error(ErrorCode::box_lost, "the box ended while a command started");
+  co_return process;
 }
 
 Task<BoxUsage> GuestBox::usage() {
@@ -207,9 +222,20 @@ std::optional<Handover> GuestBox::handover() const {
 std::unique_ptr<Process> GuestBox::find_process(std::uint64_t id) {
   const auto found = found_.find(id);
   if (found == found_.end() || !resources_) return nullptr;
+  const std::shared_ptr<GuestProcessState> state = std::move(found->second);
+  found_.erase(found);
   ProcessSpec spec;
   spec.outlives_owner = true;
-  return std::make_unique<GuestProcess>(id, std::move(spec), channel_, found->second, resources_);
+  return std::make_unique<GuestProcess>(id, std::move(spec), channel_, state, resources_);
+}
+
+void GuestBox::end_unclaimed() {
+  for (const auto& [id, state] : std::exchange(found_, {})) {
+    if (!resources_ || !resources_->kill_group(id)) {
+      channel_->send_now(wire::Signal{id, SIGKILL, true});
+    }
+    channel_->send_now(wire::Forget{id});
+  }
 }
 
 Task<void> GuestBox::destroy(std::chrono::milliseconds grace) {

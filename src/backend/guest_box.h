@@ -16,6 +16,13 @@ class BoxResources {
  public:
   virtual ~BoxResources() = default;
   virtual std::uint64_t oom_kills() = 0;
+  // A group of processes in the box, by the id of the first: the files to enter it by, in this
+  // order; none where the host has no such groups. Throws isolation_unavailable when the memory
+  // limit, if one is given, cannot be put in force.
+  virtual std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes) = 0;
+  // SIGKILL to all of it. Nothing when there is no such group; false when some may have escaped.
+  virtual std::optional<bool> kill_group(std::uint64_t id) = 0;
+  virtual void remove_group(std::uint64_t id) = 0;
   virtual BoxUsage usage() = 0;
   // Ends every process of the box, the guest included, without waiting.
   virtual void kill() = 0;
@@ -51,6 +58,7 @@ class GuestBox final : public Box {
   Task<BoxUsage> usage() override;
   std::optional<Handover> handover() const override;
   std::unique_ptr<Process> find_process(std::uint64_t id) override;
+  void end_unclaimed() override;
   Task<void> destroy(std::chrono::milliseconds grace) override;
 
  private:

@@ -50,6 +50,7 @@ class HostProcess final : public Process {
 
   void put_to_use() override {}
   void settle() override {}
+  bool kill_all() override { return true; }
 
   void signal(int signal_number, SignalTarget target) override {
     sent_.emplace_back(signal_number, target);
@@ -92,6 +93,7 @@ class HostBox final : public Box {
   Task<BoxUsage> usage() override { co_return BoxUsage(); }
   std::optional<Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
+  void end_unclaimed() override {}
   Task<void> destroy(std::chrono::milliseconds) override { co_return; }
 
   SentSignals signals;

@@ -231,6 +231,7 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
     running->signal(SIGKILL, backend::SignalTarget::group);
     const backend::ProcessExit killed = co_await running->wait();
     EXPECT_EQ(killed.signal, SIGKILL);
+    EXPECT_EQ(box->find_process(endless), nullptr);  // it is found once
     keeper.drop("box");
     co_await box->destroy(std::chrono::milliseconds(0));
     co_await native.stop();

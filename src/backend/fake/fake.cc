@@ -71,6 +71,11 @@ class FakeProcess final : public Process {
     }
   }
 
+  bool kill_all() override {
+    signal(SIGKILL, SignalTarget::group);
+    return true;
+  }
+
   void settle() override {}
 
   void put_to_use() override {
@@ -145,6 +150,7 @@ class FakeBox final : public Box {
   // What lives in this process's memory ends with it.
   std::optional<Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
+  void end_unclaimed() override {}
 
   Task<void> destroy(std::chrono::milliseconds grace) override { return machine_->destroy(grace); }
 

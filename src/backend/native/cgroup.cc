@@ -11,6 +11,7 @@
 
 #include "backend/native/cgroup_kill.h"
 #include "backend/native/cgroup_place.h"
+#include "backend/native/owned_hierarchy.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -28,22 +29,6 @@ constexpr std::chrono::seconds kSweepPatience{2};
 constexpr const char* kMendRefusal =
     "run caisson as the host's root, outside of a restricted container";
 
-// One hierarchy in which an owner has its directory.
-struct OwnedHierarchy {
-  CgroupVersion version = CgroupVersion::v1;
-  std::set<Controller> controllers;  // that limit boxes here
-  std::filesystem::path base;        // the directory of the owner lies in it
-  std::filesystem::path path;        // the directory of the owner
-  UniqueFd directory;                // O_PATH
-  UniqueFd home;                     // cgroup.procs of where this process lives
-  std::filesystem::path home_path;   // v2: the leaf this process moved to; else empty
-  std::vector<Controller> enabled;   // v2: in `base`, by us
-  SwapControl swap = SwapControl::absent;
-  bool swap_is_bounded = false;  // the memory limit is worth its name
-  double most_cpus =
-      std::numeric_limits<double>::infinity();  // v1 refuses more than an ancestor has
-};
-
 // Also keeps control files ("memory.max") and homes ("x.home") from being taken for a cgroup.
 void check_name(std::string_view what, std::string_view name) {
   const auto allowed = [](char c) {
@@ -58,11 +43,6 @@ void check_name(std::string_view what, std::string_view name) {
 
 void make_directory(const std::filesystem::path& path) {
   if (::mkdir(path.c_str(), 0755) < 0 && errno != EEXIST) throw SystemError(path.native(), errno);
-}
-
-UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
-  return UniqueFd(
-      ::openat(hierarchy.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
 bool exists(const UniqueFd& directory, const char* file) {
@@ -177,151 +157,6 @@ void sweep_directory(const std::filesystem::path& base, const std::filesystem::p
 
 }  // namespace
 
-struct OwnerDirectories {
-  std::vector<OwnedHierarchy> hierarchies;
-};
-
-BoxCgroup::BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name)
-    : owner_(std::move(owner)), name_(std::move(name)) {}
-
-BoxCgroup::BoxCgroup(BoxCgroup&&) noexcept = default;
-
-BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
-  std::swap(owner_, other.owner_);
-  std::swap(name_, other.name_);
-  std::swap(leaves_, other.leaves_);
-  std::swap(procs_, other.procs_);
-  std::swap(join_fds_, other.join_fds_);
-  std::swap(memory_leaf_, other.memory_leaf_);
-  std::swap(oom_kills_, other.oom_kills_);
-  std::swap(enforced_, other.enforced_);
-  return *this;
-}
-
-BoxCgroup::~BoxCgroup() {
-  try_remove();
-}
-
-void BoxCgroup::add_leaf(std::size_t index, const CgroupLimits& limits) {
-  const OwnedHierarchy& owned = owner_->hierarchies[index];
-  if (::mkdirat(owned.directory.get(), name_.c_str(), 0755) < 0) {
-    if (errno != EEXIST)
-      throw SystemError(str("control group ", (owned.path / name_).native()), errno);
-    throw Error(ErrorCode::internal_error,
-                str("control group ", (owned.path / name_).native(), ": it exists already"));
-  }
-  leaves_ = index + 1;
-  const UniqueFd leaf = open_leaf(owned, name_);
-  check_syscall(name_, leaf.get());
-  if (limits.memory_bytes > 0 && owned.controllers.contains(Controller::memory)) {
-    limit_memory(leaf.get(), owned.version, owned.swap, limits.memory_bytes);
-    if (owned.swap_is_bounded) enforced_.insert(model::Layer::memory_limit);
-  }
-  if (limits.pids > 0 && owned.controllers.contains(Controller::pids)) {
-    limit_pids(leaf.get(), limits.pids);
-    enforced_.insert(model::Layer::pids_limit);
-  }
-  if (limits.cpus > 0 && owned.controllers.contains(Controller::cpu)) {
-    limit_cpus(leaf.get(), owned.version, cpu_bandwidth(std::min(limits.cpus, owned.most_cpus)));
-    enforced_.insert(model::Layer::cpu_limit);
-  }
-  take_leaf(index, leaf);
-}
-
-void BoxCgroup::find_leaf(std::size_t index) {
-  const OwnedHierarchy& owned = owner_->hierarchies[index];
-  const UniqueFd leaf = open_leaf(owned, name_);
-  if (!leaf) {
-    throw Error(ErrorCode::box_lost,
-                str("control group ", (owned.path / name_).native(), " is gone"));
-  }
-  leaves_ = index + 1;
-  take_leaf(index, leaf);
-}
-
-void BoxCgroup::take_leaf(std::size_t index, const UniqueFd& leaf) {
-  procs_.push_back(open_file_at(leaf.get(), "cgroup.procs", O_WRONLY));
-  join_fds_.push_back(procs_.back().get());
-  if (owner_->hierarchies[index].controllers.contains(Controller::memory)) memory_leaf_ = index;
-}
-
-// The file is not kept open: the kernel would keep a page for it, in every box.
-std::uint64_t BoxCgroup::oom_kills() const {
-  if (!memory_leaf_) return oom_kills_;
-  const OwnedHierarchy& owned = owner_->hierarchies[*memory_leaf_];
-  const bool unified = owned.version == CgroupVersion::v2;
-  const std::string path = str(name_, unified ? "/memory.events" : "/memory.oom_control");
-  const UniqueFd file(::openat(owned.directory.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
-  char buffer[1024];
-  const ssize_t length = ::read(file.get(), buffer, sizeof buffer);
-  // Removed by somebody else: what was seen last holds.
-  if (length > 0) {
-    const std::string_view lines(buffer, static_cast<std::size_t>(length));
-    oom_kills_ = find_value(lines, "oom_kill").value_or(0);
-  }
-  return oom_kills_;
-}
-
-CgroupUsage BoxCgroup::usage() const {
-  CgroupUsage usage;
-  for (std::size_t i = 0; owner_ && i < leaves_; ++i) {
-    const OwnedHierarchy& owned = owner_->hierarchies[i];
-    const UniqueFd leaf = open_leaf(owned, name_);
-    if (!leaf) continue;
-    const bool unified = owned.version == CgroupVersion::v2;
-    const auto number = [&](const char* file) { return find_number(leaf.get(), file).value_or(0); };
-    if (owned.controllers.contains(Controller::memory)) {
-      usage.memory_bytes = number(unified ? "memory.current" : "memory.usage_in_bytes");
-      usage.peak_memory_bytes = std::max(
-          usage.memory_bytes, number(unified ? "memory.peak" : "memory.max_usage_in_bytes"));
-    }
-    if (owned.controllers.contains(Controller::pids)) usage.processes = number("pids.current");
-    if (unified) {
-      const std::string stat = find_control(leaf.get(), "cpu.stat").value_or("");
-      usage.cpu_time = std::chrono::microseconds(find_value(stat, "usage_usec").value_or(0));
-    } else if (owned.controllers.contains(Controller::cpuacct) && usage.cpu_time.count() == 0) {
-      usage.cpu_time = std::chrono::microseconds(number("cpuacct.usage") / 1000);
-    }
-  }
-  return usage;
-}
-
-bool BoxCgroup::kill_all() {
-  bool complete = true;
-  for (std::size_t i = 0; owner_ && i < leaves_; ++i) {
-    const OwnedHierarchy& owned = owner_->hierarchies[i];
-    const UniqueFd leaf(
-        ::openat(owned.directory.get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!leaf) continue;
-    // The unified hierarchy comes first and is joined first: who is in any leaf is in that one.
-    if (kill_subtree(leaf.get())) return true;
-    complete = kill_members(leaf.get()) && complete;
-  }
-  return complete;
-}
-
-bool BoxCgroup::kill_at_once() {
-  if (!owner_ || leaves_ == 0) return false;
-  const UniqueFd leaf(::openat(owner_->hierarchies[0].directory.get(), name_.c_str(),
-                               O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return leaf && kill_subtree(leaf.get());
-}
-
-bool BoxCgroup::try_remove() {
-  if (!owner_) return true;
-  while (leaves_ > 0) {
-    const OwnedHierarchy& owned = owner_->hierarchies[leaves_ - 1];
-    if (::unlinkat(owned.directory.get(), name_.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT)
-      return false;
-    --leaves_;
-  }
-  join_fds_.clear();
-  procs_.clear();
-  memory_leaf_.reset();
-  owner_.reset();
-  return true;
-}
-
 CgroupOwner::CgroupOwner(const CgroupHost& host, std::string_view owner)
     : directories_(std::make_shared<OwnerDirectories>()), reports_(report_limits(host)) {
   check_name("owner", owner);
@@ -391,14 +226,17 @@ void CgroupOwner::mark_missing(Controller controller, std::string detail, std::s
 BoxCgroup CgroupOwner::create(std::string_view name, const CgroupLimits& limits) const {
   check_name("box", name);
   BoxCgroup box(directories_, std::string(name));
-  for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.add_leaf(i, limits);
+  box.limits_ = limits;
+  for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.add_leaf(i);
   return box;
 }
 
-BoxCgroup CgroupOwner::adopt(std::string_view name) const {
+BoxCgroup CgroupOwner::adopt(std::string_view name, const CgroupLimits& limits) const {
   check_name("box", name);
   BoxCgroup box(directories_, std::string(name));
   for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.find_leaf(i);
+  box.limits_ = limits;
+  box.find_groups();
   return box;
 }
 
@@ -407,8 +245,9 @@ std::set<std::string> CgroupOwner::remove_all_but(const std::set<std::string>& b
   const Deadline deadline = Clock::now() + kSweepPatience;
   for (const OwnedHierarchy& owned : directories_->hierarchies) {
     for (const std::string& name : child_cgroups(owned.directory.get())) {
-      if (boxes.contains(name)) continue;
-      others.insert(name);
+      const std::string box = name.substr(0, name.find('.'));  // of its groups as well
+      if (boxes.contains(box)) continue;
+      others.insert(box);
       remove_tree(owned.directory.get(), name, deadline);
     }
   }

@@ -57,6 +57,16 @@ class BoxCgroup {
   // none.
   bool kill_at_once();
 
+  // A group of processes among those of the box. It lies within the box's and shares its limits;
+  // only with a memory limit of its own it lies beside the box's memory, and on v2 has the box's
+  // other limits once more. Gives what to enter it by, as join_fds(). Throws isolation_unavailable
+  // when no hierarchy can limit memory.
+  std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes);
+  // As kill_all(); nothing when there is no such group.
+  std::optional<bool> kill_group(std::uint64_t id);
+  // One attempt. What is left goes with the box.
+  void remove_group(std::uint64_t id);
+
   // One attempt. False while processes are still inside, ending ones included; true from then on.
   bool try_remove();
 
@@ -69,9 +79,13 @@ class BoxCgroup {
  private:
   friend class CgroupOwner;
   BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name);
-  void add_leaf(std::size_t index, const CgroupLimits& limits);
+  void add_leaf(std::size_t index);
   void find_leaf(std::size_t index);
   void take_leaf(std::size_t index, const UniqueFd& leaf);
+  void limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits);
+  UniqueFd make_group_leaf(std::size_t index, std::uint64_t id, const CgroupLimits& limits);
+  std::uint64_t read_oom_kills(const std::string& group) const;
+  void find_groups();
 
   std::shared_ptr<const OwnerDirectories> owner_;  // null when moved from or removed
   std::string name_;
@@ -80,7 +94,10 @@ class BoxCgroup {
   std::vector<int> join_fds_;
   std::optional<std::size_t> memory_leaf_;  // the hierarchy that counts OOM kills
   mutable std::uint64_t oom_kills_ = 0;
+  std::uint64_t gone_oom_kills_ = 0;  // of groups that have been removed
   std::set<model::Layer> enforced_;
+  CgroupLimits limits_;
+  std::set<std::uint64_t> groups_;
 };
 
 // The place of one owner of boxes (a daemon, or one embedded run) in the host's control groups:
@@ -100,9 +117,9 @@ class CgroupOwner {
   // nothing is left then.
   BoxCgroup create(std::string_view name, const CgroupLimits& limits) const;
 
-  // The groups of a box that an owner before us made under this name. Limits stay as they are.
+  // The groups of a box that an owner before us made under this name, with these limits.
   // Throws box_lost when they are gone.
-  BoxCgroup adopt(std::string_view name) const;
+  BoxCgroup adopt(std::string_view name, const CgroupLimits& limits) const;
 
   // Ends and removes what is left of other boxes in the owner's directories, which may be parts of
   // one only. Gives their names.

@@ -149,7 +149,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     require_layers(report, accepted);
   }
 
-  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const {
+  CgroupLimits limits_of(const model::BoxSpec& spec) const {
     CgroupLimits limits;
     const auto& withheld = options.withhold;
     if (!withheld.contains(Layer::memory_limit)) {
@@ -159,7 +159,11 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
       limits.pids = static_cast<std::uint64_t>(spec.pids_limit);
     }
     if (!withheld.contains(Layer::cpu_limit)) limits.cpus = spec.cpus;
-    BoxCgroup cgroup = cgroups->create(name, limits);
+    return limits;
+  }
+
+  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const {
+    BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
     if (cgroup.join_fds().empty()) return std::nullopt;
     return cgroup;
   }
@@ -275,7 +279,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
       throw Error(ErrorCode::protocol_error, "a box was handed over without its descriptors");
     }
     std::optional<BoxCgroup> cgroup;
-    if (told.has_cgroup) cgroup.emplace(cgroups->adopt(told.name));
+    if (told.has_cgroup) cgroup.emplace(cgroups->adopt(told.name, limits_of(spec)));
     const auto resources = std::make_shared<NativeResources>(
         executor, told.name, slots->reserve(told.slot), std::move(cgroup), graveyard);
     resources->adopt(ChildProcess(told.pid, std::move(fds[1])));

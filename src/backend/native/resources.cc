@@ -41,6 +41,21 @@ std::uint64_t NativeResources::oom_kills() {
   return cgroup_ ? cgroup_->oom_kills() : 0;
 }
 
+std::vector<UniqueFd> NativeResources::make_group(std::uint64_t id, std::uint64_t memory_bytes) {
+  if (cgroup_) return cgroup_->make_group(id, memory_bytes);
+  if (memory_bytes == 0) return {};
+  throw Error(ErrorCode::isolation_unavailable,
+              "a memory limit of its own cannot be enforced on this host: leave memory_mb out");
+}
+
+std::optional<bool> NativeResources::kill_group(std::uint64_t id) {
+  return cgroup_ ? cgroup_->kill_group(id) : std::nullopt;
+}
+
+void NativeResources::remove_group(std::uint64_t id) {
+  if (cgroup_) cgroup_->remove_group(id);
+}
+
 BoxUsage NativeResources::usage() {
   if (!cgroup_) return {};
   const CgroupUsage used = cgroup_->usage();

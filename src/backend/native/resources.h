@@ -28,6 +28,9 @@ class NativeResources final : public BoxResources {
   const Slot& slot() const { return *slot_; }
 
   std::uint64_t oom_kills() override;
+  std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes) override;
+  std::optional<bool> kill_group(std::uint64_t id) override;
+  void remove_group(std::uint64_t id) override;
   BoxUsage usage() override;
   void kill() override;
   Task<void> release() override;

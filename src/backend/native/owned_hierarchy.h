@@ -1,0 +1,33 @@
+#pragma once
+#include <filesystem>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "backend/native/cgroup_host.h"
+#include "backend/native/cgroup_limits.h"
+#include "base/unique_fd.h"
+
+namespace caisson::backend::native {
+
+// One hierarchy in which an owner has its directory.
+struct OwnedHierarchy {
+  CgroupVersion version = CgroupVersion::v1;
+  std::set<Controller> controllers;  // that limit boxes here
+  std::filesystem::path base;        // the directory of the owner lies in it
+  std::filesystem::path path;        // the directory of the owner
+  UniqueFd directory;                // O_PATH
+  UniqueFd home;                     // cgroup.procs of where this process lives
+  std::filesystem::path home_path;   // v2: the leaf this process moved to; else empty
+  std::vector<Controller> enabled;   // v2: in `base`, by us
+  SwapControl swap = SwapControl::absent;
+  bool swap_is_bounded = false;  // the memory limit is worth its name
+  double most_cpus =
+      std::numeric_limits<double>::infinity();  // v1 refuses more than an ancestor has
+};
+
+struct OwnerDirectories {
+  std::vector<OwnedHierarchy> hierarchies;
+};
+
+}  // namespace caisson::backend::native
