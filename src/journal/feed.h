@@ -28,6 +28,11 @@ class Feed {
     released_.notify();
   }
   Task<void> released() { return released_.wait(); }
+  // As Journal::hold_from.
+  void hold_from(std::uint64_t offset) {
+    journal_.hold_from(offset);
+    released_.notify();
+  }
 
  private:
   Journal& journal_;

@@ -16,8 +16,9 @@ constexpr std::size_t kAtOnce = 1u << 20;
 
 }  // namespace
 
-InputPump::InputPump(const asio::any_io_executor& executor, InputLog& log, UniqueFd pipe)
-    : log_(log), changed_(executor), pipe_(executor) {
+InputPump::InputPump(const asio::any_io_executor& executor, InputLog& log, UniqueFd pipe,
+                     Signal* moved)
+    : log_(log), moved_(moved), changed_(executor), pipe_(executor) {
   set_nonblocking(pipe.get());
   pipe_.assign(pipe.get());
   pipe.release();
@@ -37,6 +38,7 @@ void InputPump::close() {
 Task<InputPump::End> InputPump::run() {
   for (;;) {
     const Fed fed = log_.feed(pipe_.native_handle(), kAtOnce);
+    if (moved_ != nullptr) moved_->notify();
     switch (fed.state) {
       case Fed::State::more:  // other work of the loop gets its turn
         co_await asio::post(asio::use_awaitable);

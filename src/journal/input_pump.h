@@ -19,8 +19,10 @@ class InputPump {
     broken,    // nobody reads the pipe any more
   };
 
-  // The write end of the pipe becomes non-blocking.
-  InputPump(const boost::asio::any_io_executor& executor, InputLog& log, UniqueFd pipe);
+  // The write end of the pipe becomes non-blocking. `moved` is notified when there may be room for
+  // more, and when there will never be.
+  InputPump(const boost::asio::any_io_executor& executor, InputLog& log, UniqueFd pipe,
+            Signal* moved = nullptr);
 
   // As of InputLog; the pump goes on with it.
   Appended append(std::uint64_t sequence, std::string_view bytes);
@@ -32,6 +34,7 @@ class InputPump {
 
  private:
   InputLog& log_;
+  Signal* moved_;
   Signal changed_;
   boost::asio::posix::stream_descriptor pipe_;
 };

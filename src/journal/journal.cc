@@ -93,9 +93,14 @@ void Journal::refuse(int error) const {
 // How many bytes the next step may take.
 std::size_t Journal::room() const {
   const std::uint64_t step = BlockIndex::step(limits_.capacity);
-  if (limits_.overflow == Overflow::release_oldest) return step;
-  const std::uint64_t kept = end() - begin();
-  return kept >= limits_.capacity ? 0 : std::min(step, limits_.capacity - kept);
+  const bool holds = limits_.overflow == Overflow::hold;
+  const std::uint64_t held = holds ? begin() : held_from_.load(std::memory_order_acquire);
+  if (held == kNobody) return step;
+  const std::uint64_t kept = end() - std::min(end(), held);
+  const std::uint64_t slack =
+      uses_slack_.load(std::memory_order_acquire) ? BlockIndex::slack(limits_.capacity) : 0;
+  const std::uint64_t most = limits_.capacity + slack;
+  return kept >= most ? 0 : std::min(step, most - kept);
 }
 
 // Before bytes are taken, not after: however often a process is killed behind that, no more is kept
@@ -112,7 +117,11 @@ int Journal::make_room() {
   } catch (const SystemError& failure) {
     return failure.error_number();
   }
-  if (!holds) index_.set_begin(std::max(begin(), whole_blocks(end() - limits_.capacity)));
+  if (!holds) {
+    const std::uint64_t oldest =
+        std::min(end() - limits_.capacity, held_from_.load(std::memory_order_acquire));
+    index_.set_begin(std::max(begin(), whole_blocks(oldest)));
+  }
   punch();
   return 0;
 }

@@ -97,6 +97,15 @@ class Journal {
   // other policy keeps as much as it can, whoever has read it.
   void release_up_to(std::uint64_t offset);
 
+  // While somebody reads who must miss nothing: what is at `offset` or behind it is not released,
+  // whatever the policy; rather drain() is held. kNobody ends it.
+  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+  void hold_from(std::uint64_t offset) { held_from_.store(offset, std::memory_order_release); }
+
+  // Lets it grow into its slack, for the last bytes of a process whose pipe is no larger than that.
+  static std::uint64_t slack(const Limits& limits) { return BlockIndex::slack(limits.capacity); }
+  void use_slack(bool use) { uses_slack_.store(use, std::memory_order_release); }
+
   // Nothing will come any more.
   bool closed() const { return index_.closed(); }
   void mark_closed() { index_.set_closed(); }
@@ -136,6 +145,8 @@ class Journal {
   BlockIndex index_;
   const Limits limits_;
   std::atomic<std::uint64_t> end_;
+  std::atomic<std::uint64_t> held_from_ = kNobody;
+  std::atomic<bool> uses_slack_ = false;
   std::uint64_t punched_ = 0;  // no blocks of the disk are in use before it
 };
 

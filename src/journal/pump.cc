@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -18,9 +19,9 @@ namespace {
 namespace asio = boost::asio;
 using asio::posix::stream_descriptor;
 
-constexpr std::size_t kOnLoop = 64u << 10;  // at once, and in a row
-constexpr std::size_t kOnPool = 4u << 20;   // then followers hear of it
-constexpr int kPipeSize = 1 << 20;          // what an ordinary user may ask for
+constexpr std::size_t kOnLoop = 64u << 10;     // at once, and in a row
+constexpr std::size_t kOnPool = 4u << 20;      // then followers hear of it
+constexpr std::uint64_t kPipeSize = 1u << 20;  // what an ordinary user may ask for
 
 }  // namespace
 
@@ -33,7 +34,8 @@ Pump::Pump(const asio::any_io_executor& executor, asio::thread_pool& pool, Feed&
       options_(std::move(options)) {
   set_nonblocking(source.get());
   // Refused when the user has too much in pipes already: the pipe then stays as it is.
-  if (!through_) static_cast<void>(::fcntl(source.get(), F_SETPIPE_SZ, kPipeSize));
+  const std::uint64_t size = std::min(kPipeSize, Journal::slack(feed.journal().limits()));
+  if (!through_) static_cast<void>(::fcntl(source.get(), F_SETPIPE_SZ, static_cast<int>(size)));
   source_.assign(source.get());
   source.release();
 }
@@ -100,7 +102,7 @@ Task<void> Pump::run() {
         while (feed_.journal().full()) co_await feed_.released();
         break;
       case Drained::State::ended:
-        feed_.journal().mark_closed();
+        if (options_.closes) feed_.journal().mark_closed();
         feed_.announce();
         co_return;
     }

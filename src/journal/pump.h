@@ -24,6 +24,8 @@ struct Through {
 struct PumpOptions {
   // Wait after trouble with the storage.
   std::chrono::milliseconds retry = std::chrono::seconds(1);
+  // Whether the end of this source is the end of the stream.
+  bool closes = true;
   // Told of such trouble once until bytes move again; without it, it is logged.
   std::function<void(const Error&)> on_trouble;
 };
@@ -32,7 +34,8 @@ struct PumpOptions {
 // loop; a flood is moved on the pool, for writes to files may have to wait for the disk.
 class Pump {
  public:
-  // The read end of a pipe, which is made as large as it may be, or with `through` the master side
+  // The read end of a pipe, which is made as large as it may be, but not larger than the journal's
+  // slack, or with `through` the master side
   // of a terminal. Both become non-blocking.
   Pump(const boost::asio::any_io_executor& executor, boost::asio::thread_pool& pool, Feed& feed,
        UniqueFd source, std::optional<Through> through = std::nullopt, PumpOptions options = {});
