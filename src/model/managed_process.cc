@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/value_from.hpp>
 
+#include "base/str.h"
 #include "base/text.h"
 #include "model/box_spec.h"
 #include "model/field_rules.h"
@@ -12,10 +13,47 @@ namespace caisson::model {
 
 namespace {
 namespace json = boost::json;
+
+constexpr std::int64_t kLeastJournal = 1 << 20;
+constexpr std::int64_t kMostJournal = 1 << 30;
+constexpr std::int64_t kLargestTerminal = 10'000;
+
+std::int64_t read_size(ObjectReader& reader, std::string_view name, std::int64_t fallback) {
+  const std::int64_t size = reader.optional(name, fallback);
+  if (size < 1 || size > kLargestTerminal) {
+    reader.fail(name, str("must be from 1 to ", kLargestTerminal));
+  }
+  return size;
+}
+
+}  // namespace
+
+std::string_view to_string(Restart restart) {
+  switch (restart) {
+    case Restart::never:
+      return "never";
+    case Restart::on_failure:
+      return "on-failure";
+    case Restart::always:
+      break;
+  }
+  return "always";
+}
+
+std::string_view to_string(OutputPolicy policy) {
+  return policy == OutputPolicy::release ? "release" : "hold";
 }
 
 std::string_view to_string(ProcessStatus status) {
-  return status == ProcessStatus::running ? "running" : "exited";
+  switch (status) {
+    case ProcessStatus::running:
+      return "running";
+    case ProcessStatus::restarting:
+      return "restarting";
+    case ProcessStatus::exited:
+      break;
+  }
+  return "exited";
 }
 
 ManagedProcessSpec read_managed_process_spec(const json::value& value, const std::string& path) {
@@ -29,6 +67,17 @@ ManagedProcessSpec read_managed_process_spec(const json::value& value, const std
   check_environment(spec.env, reader.path_of("env"));
   spec.cwd = box_path(reader.optional("cwd", spec.cwd), "cwd");
   spec.memory_mb = std::min(reader.optional("memory_mb", spec.memory_mb), kMaxMegabytes);
+  spec.restart = reader.choice("restart", spec.restart,
+                               {Restart::never, Restart::on_failure, Restart::always});
+  spec.journal_bytes = reader.optional("journal_bytes", spec.journal_bytes);
+  if (spec.journal_bytes < kLeastJournal || spec.journal_bytes > kMostJournal) {
+    reader.fail("journal_bytes", str("must be from ", kLeastJournal, " to ", kMostJournal));
+  }
+  spec.overflow =
+      reader.choice("overflow", spec.overflow, {OutputPolicy::release, OutputPolicy::hold});
+  spec.tty = reader.optional("tty", spec.tty);
+  spec.rows = read_size(reader, "rows", spec.rows);
+  spec.columns = read_size(reader, "columns", spec.columns);
   return spec;
 }
 
@@ -45,7 +94,13 @@ json::object to_json(const ManagedProcessSpec& spec) {
           {"args", json::value_from(spec.args)},
           {"env", json::value_from(spec.env)},
           {"cwd", spec.cwd},
-          {"memory_mb", spec.memory_mb}};
+          {"memory_mb", spec.memory_mb},
+          {"restart", to_string(spec.restart)},
+          {"journal_bytes", spec.journal_bytes},
+          {"overflow", to_string(spec.overflow)},
+          {"tty", spec.tty},
+          {"rows", spec.rows},
+          {"columns", spec.columns}};
 }
 
 json::object to_json(const ManagedProcessInfo& info) {
@@ -72,7 +127,8 @@ ManagedProcessInfo read_managed_process_info(const json::value& value) {
   info.process_id = reader.optional("process_id", info.process_id);
   reader.required<std::string>("status");
   info.status =
-      reader.choice("status", info.status, {ProcessStatus::running, ProcessStatus::exited});
+      reader.choice("status", info.status,
+                    {ProcessStatus::running, ProcessStatus::restarting, ProcessStatus::exited});
   info.command = reader.required<std::string>("command");
   info.args = reader.required<ObjectReader::Strings>("args");
   info.cwd = reader.required<std::string>("cwd");

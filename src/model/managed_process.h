@@ -14,6 +14,15 @@ namespace caisson::model {
 
 inline constexpr std::string_view kDefaultProcessId = "default";
 
+// When a process is started again that has ended by itself.
+enum class Restart { never, on_failure, always };
+std::string_view to_string(Restart restart);
+
+// What happens to standard output when more of it is unread than is kept: the oldest bytes go, or
+// the process waits.
+enum class OutputPolicy { release, hold };
+std::string_view to_string(OutputPolicy policy);
+
 // A long-lived process to start in a session's box.
 struct ManagedProcessSpec {
   std::string process_id{kDefaultProcessId};
@@ -22,10 +31,18 @@ struct ManagedProcessSpec {
   std::map<std::string, std::string> env;
   std::string cwd = "/workspace";
   std::int64_t memory_mb = 0;  // above 0: a limit of its own; otherwise the session's
+  // Ours, unknown to LangBot.
+  Restart restart = Restart::never;
+  std::int64_t journal_bytes = 16 << 20;  // kept of each output stream
+  OutputPolicy overflow = OutputPolicy::release;
+  bool tty = false;  // a terminal instead of pipes: one stream, and its size
+  std::int64_t rows = 24;
+  std::int64_t columns = 80;
   bool operator==(const ManagedProcessSpec&) const = default;
 };
 
-enum class ProcessStatus { running, exited };
+// `restarting`: it has ended, and is about to be started again.
+enum class ProcessStatus { running, restarting, exited };
 std::string_view to_string(ProcessStatus status);
 
 // What callers see of it. Values of its environment are never shown.
