@@ -11,6 +11,7 @@
 #include "net/server.h"
 #include "session/executions.h"
 #include "session/files.h"
+#include "session/processes.h"
 #include "session/registry.h"
 
 // The outside of the daemon: what the port answers.
@@ -40,6 +41,7 @@ struct Services {
   session::Registry& sessions;
   session::Executions& executions;
   session::Files& files;
+  session::Processes& processes;
   BackendProbe& backend;
   model::Limits limits;
   std::function<net::ServerCounts()> connections;  // of the server, which comes after the routes
@@ -51,6 +53,9 @@ void add_routes(net::Router& router, const Services& services);
 
 // GET /v1/status, /v1/health, /healthz, /readyz.
 void add_health_routes(net::Router& router, const Services& services);
+// GET /v1/sessions/{id}/managed-process/ws and .../{process}/ws: a websocket to a process's
+// standard streams, one line a message.
+void add_relay_routes(net::Router& router, session::Processes& processes);
 // GET /metrics, in Prometheus' text format.
 void add_metrics_route(net::Router& router, const Services& services);
 // GET /openapi.json: the document is the same for every daemon of a version.

@@ -25,8 +25,8 @@ json::object resources_json(const Services& services) {
   return {{"event_loop", json::object()},
           {"blocking_executor", json::object()},
           {"sessions", status.sessions},
-          {"managed_processes", 0},
-          {"completed_processes", 0},
+          {"managed_processes", services.processes.running()},
+          {"completed_processes", services.processes.size() - services.processes.running()},
           {"creating_session_tasks", status.being_made},
           {"closing_session_tasks", status.being_closed},
           {"background_tasks", status.pooled_boxes},
@@ -40,7 +40,7 @@ Task<void> answer_status(const Services& services, net::Exchange& exchange) {
   net::Response response = rest::json_response(
       200, json::object{{"backend", backend_json(services.backend, backend)},
                         {"active_sessions", status.sessions},
-                        {"managed_processes", 0},
+                        {"managed_processes", services.processes.running()},
                         {"session_ttl_sec", services.sessions.settings().ttl.count()},
                         {"limits", model::to_json(services.limits)},
                         {"version", services.version},
@@ -102,7 +102,9 @@ void add_health_routes(net::Router& router, const Services& services) {
 }
 
 void add_routes(net::Router& router, const Services& services) {
-  rest::add_session_routes(router, services.sessions);
+  rest::add_session_routes(router, services.sessions, services.processes);
+  rest::add_process_routes(router, services.processes);
+  add_relay_routes(router, services.processes);
   rest::add_exec_routes(router, services.sessions, services.executions);
   rest::add_file_routes(router, services.sessions, services.files);
   add_health_routes(router, services);

@@ -7,10 +7,12 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -25,6 +27,7 @@
 #include "net/server.h"
 #include "session/executions.h"
 #include "session/files.h"
+#include "session/processes.h"
 #include "session/registry.h"
 #include "store/async_store.h"
 
@@ -55,6 +58,23 @@ session::ExecutionSettings execution_settings(const model::DaemonConfig& daemon)
   return {.ttl = std::chrono::seconds(daemon.request_id_ttl_sec),
           .max_count = static_cast<std::size_t>(daemon.max_request_ids),
           .max_bytes = static_cast<std::size_t>(daemon.max_request_id_bytes)};
+}
+
+session::ProcessSettings process_settings(const model::Config& config) {
+  const model::Limits& limits = config.box.limits;
+  return {.max_running = static_cast<std::size_t>(limits.max_managed_processes),
+          .max_ended = static_cast<std::size_t>(limits.max_completed_processes),
+          .retention = std::chrono::seconds(limits.completed_process_retention_sec)};
+}
+
+backend::KeptEntries take_processes(backend::KeptEntries& kept) {
+  backend::KeptEntries taken;
+  for (auto entry = kept.begin(); entry != kept.end();) {
+    const auto next = std::next(entry);
+    if (session::is_kept_process(entry->first)) taken.insert(kept.extract(entry));
+    entry = next;
+  }
+  return taken;
 }
 
 net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string token) {
@@ -126,17 +146,21 @@ class Daemon {
         backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
         sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
+        processes_(process_ground(executor), sessions_, process_settings(options_.config)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {}
 
   Task<void> run() {
     const store::Opened opened = co_await store_.open(state_.database());
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
+    backend::KeptEntries kept_processes = take_processes(kept_);
     co_await sessions_.start(std::move(kept_));
+    processes_.adopt(std::move(kept_processes));
     co_await executions_.start();
     if (keeper_) keeper_watch_.spawn("watch the keeper", keeper_->watch());
     const api::Services services{.sessions = sessions_,
                                  .executions = executions_,
                                  .files = files_,
+                                 .processes = processes_,
                                  .backend = probe_,
                                  .limits = options_.config.box.limits,
                                  .connections = [this] { return server_.counts(); },
@@ -159,11 +183,13 @@ class Daemon {
     co_await tasks_.finish();
     co_await keeper_watch_.stop();
     if (leaves_boxes_) {
+      co_await processes_.abandon();
       co_await sessions_.abandon();
       co_await executions_.stop();
       backend_->abandon();
     } else {
       co_await sessions_.stop();
+      co_await processes_.stop();
       co_await executions_.stop();
       co_await backend_->stop();
       if (keeper_) keeper_->quit();
@@ -173,6 +199,12 @@ class Daemon {
   }
 
  private:
+  session::ProcessGround process_ground(const asio::any_io_executor& executor) {
+    return {.streams = {.executor = executor, .pool = journals_},
+            .directory = state_.path() / "processes",
+            .keeper = keeper_.get()};
+  }
+
   ServeOptions options_;
   StateDir state_;
   asio::signal_set signals_;
@@ -188,6 +220,8 @@ class Daemon {
   api::BackendProbe probe_;
   session::Files files_;
   session::Registry sessions_;
+  asio::thread_pool journals_{1};
+  session::Processes processes_;
   session::Executions executions_;
 };
 

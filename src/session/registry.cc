@@ -224,6 +224,7 @@ Task<void> Registry::close(EntryPtr entry, std::shared_ptr<Session> session,
   if (keeper_ != nullptr) keeper_->drop(kept_session_name(id));
   try {
     co_await session->close();
+    if (end_handler_) co_await end_handler_(id);
     // Persistent sessions outlive the daemon, not their deletion.
     if (store_ != nullptr && session->spec().persistent && !stopping_) {
       co_await store_->remove_session(id);

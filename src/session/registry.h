@@ -87,6 +87,12 @@ class Registry {
     removal_handler_ = std::move(handler);
   }
 
+  // Called with the name when a session's box has ended for good, whatever the reason, before there
+  // can be another one.
+  void on_end(std::function<Task<void>(std::string id)> handler) {
+    end_handler_ = std::move(handler);
+  }
+
   bool stopping() const { return stopping_; }
   RegistryStatus status() const;
   const Settings& settings() const { return settings_; }
@@ -135,6 +141,7 @@ class Registry {
   std::uint64_t ooms_ = 0;
   bool stopping_ = false;
   std::function<Task<void>(std::string id)> removal_handler_;
+  std::function<Task<void>(std::string id)> end_handler_;
   boost::asio::steady_timer house_timer_;
   TaskGroup closings_;
   TaskGroup tasks_;

@@ -203,6 +203,12 @@ Task<backend::StartedCommand> Session::start_beside(backend::ProcessSpec process
   return backend::start_command(*box_, std::move(process), backend::Input::pipe, std::move(more));
 }
 
+Task<std::unique_ptr<backend::Process>> Session::start_process(backend::ProcessSpec process,
+                                                               backend::Stdio stdio) {
+  check_open();
+  return box_->start(std::move(process), std::move(stdio));
+}
+
 Task<void> Session::close() {
   const std::shared_ptr<Session> self = shared_from_this();
   closed_ = true;

@@ -98,6 +98,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<backend::StartedCommand> start_beside(backend::ProcessSpec process,
                                              std::vector<UniqueFd> more);
 
+  // A program that may outlive the daemon; and those of a daemon before us, by their ids.
+  Task<std::unique_ptr<backend::Process>> start_process(backend::ProcessSpec process,
+                                                        backend::Stdio stdio);
+  std::unique_ptr<backend::Process> find_process(std::uint64_t id) {
+    return box_->find_process(id);
+  }
+  void end_unclaimed_processes() { box_->end_unclaimed(); }
+
   Task<backend::BoxUsage> usage() { return box_->usage(); }
 
   // Lets go of a shell that has waited for too long.

@@ -7,6 +7,7 @@
 #include "net/router.h"
 #include "session/executions.h"
 #include "session/files.h"
+#include "session/processes.h"
 #include "session/registry.h"
 
 // REST: one file a resource. Handlers read, call and answer; they decide nothing.
@@ -19,13 +20,17 @@ boost::json::value parse_body(const std::string& body);
 net::Response json_response(int status, const boost::json::value& value);
 
 boost::json::object to_json(const session::SessionView& view);
+boost::json::object to_json(const session::ManagedProcess& process);
 
 // POST, GET and DELETE of /v1/sessions and /v1/sessions/{id}.
-void add_session_routes(net::Router& router, session::Registry& sessions);
+void add_session_routes(net::Router& router, session::Registry& sessions,
+                        session::Processes& processes);
 // POST /v1/sessions/{id}/exec and /v1/sessions/{id}/exec/stream, with a request id or without, and
 // GET /v1/sessions/{id}/exec/{key} of one that had an id.
 void add_exec_routes(net::Router& router, session::Registry& sessions,
                      session::Executions& executions);
+// POST, GET and DELETE of /v1/sessions/{id}/managed-process and what is below it.
+void add_process_routes(net::Router& router, session::Processes& processes);
 // PUT, GET and DELETE of /v1/sessions/{id}/files?path=..., GET of .../directory and .../usage.
 void add_file_routes(net::Router& router, session::Registry& sessions, session::Files& files);
 

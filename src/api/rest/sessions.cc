@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "model/box_spec.h"
 #include "model/isolation.h"
+#include "model/managed_process.h"
 #include "model/session_info.h"
 
 namespace caisson::api::rest {
@@ -19,6 +20,20 @@ model::BoxSpec read_spec(const std::string& id, const std::string& body) {
   json::value value = parse_body(body);
   if (value.is_object()) value.as_object()["session_id"] = id;
   return model::read_box_spec(value);
+}
+
+// By id, and the default one once more. Nothing when there are none.
+void add_processes(json::object& shown,
+                   const std::vector<std::shared_ptr<session::ManagedProcess>>& processes) {
+  if (processes.empty()) return;
+  json::object map;
+  for (const auto& process : processes) {
+    map[process->spec().process_id] = to_json(*process);
+    if (process->spec().process_id == model::kDefaultProcessId) {
+      shown["managed_process"] = to_json(*process);
+    }
+  }
+  shown["managed_processes"] = std::move(map);
 }
 
 }  // namespace
@@ -35,7 +50,8 @@ json::object to_json(const session::SessionView& view) {
   return object;
 }
 
-void add_session_routes(net::Router& router, session::Registry& sessions) {
+void add_session_routes(net::Router& router, session::Registry& sessions,
+                        session::Processes& processes) {
   router.add("GET", "/v1/sessions", [&sessions](net::Exchange& exchange) -> Task<void> {
     json::array list;
     for (const session::SessionView& view : sessions.list()) list.push_back(to_json(view));
@@ -51,18 +67,21 @@ void add_session_routes(net::Router& router, session::Registry& sessions) {
     co_await exchange.reply(std::move(response));
   });
 
-  router.add("GET", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
-    const session::SessionView view = sessions.get(exchange.param("id"));
-    net::Response response = json_response(200, to_json(view));
+  const auto get = [&sessions, &processes](net::Exchange& exchange) -> Task<void> {
+    json::object shown = to_json(sessions.get(exchange.param("id")));
+    add_processes(shown, processes.list(exchange.param("id")));
+    net::Response response = json_response(200, std::move(shown));
     co_await exchange.reply(std::move(response));
-  });
+  };
+  router.add("GET", "/v1/sessions/{id}", get);
 
-  router.add("DELETE", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
+  const auto remove = [&sessions](net::Exchange& exchange) -> Task<void> {
     const std::string id = exchange.param("id");
     co_await sessions.remove(id);
     net::Response response = json_response(200, json::object{{"deleted", id}});
     co_await exchange.reply(std::move(response));
-  });
+  };
+  router.add("DELETE", "/v1/sessions/{id}", remove);
 }
 
 }  // namespace caisson::api::rest

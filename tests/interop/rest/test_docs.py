@@ -30,6 +30,7 @@ def test_every_route_has_a_curl_line(daemon):
     document = json.loads(daemon.client("GET", "/openapi.json").body)
     for path, methods in document["paths"].items():
         pattern = re.escape(DOCUMENTED + path).replace(re.escape("{id}"), "demo").replace(re.escape("{key}"), "deploy-7")
+        pattern = pattern.replace(re.escape("{process}"), "web")
         lines = [line for line in text.splitlines() if re.search(pattern + r"(['?\s]|$)", line)]
         for method in methods:
             wanted = {"get": lambda line: " -X " not in line}.get(

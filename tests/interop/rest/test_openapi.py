@@ -24,6 +24,10 @@ def document(client):
     return reply.json
 
 
+def fill(path, session, key, process):
+    return path.replace("{id}", session).replace("{key}", key).replace("{process}", process)
+
+
 def operations(document):
     return [(method, path) for path, item in document["paths"].items() for method in METHODS if method in item]
 
@@ -42,10 +46,14 @@ def test_every_operation_of_the_document_is_there(client, document):
         client.create("there")
         client.put_file("there", "file", b"x")
         client.output("there", "true", request_id="key")
-        target = path.replace("{id}", "there").replace("{key}", "key")
+        for name in ("default", "cat"):
+            client("POST", "/v1/sessions/there/managed-process", {"command": "cat", "process_id": name})
+        target = fill(path, "there", "key", "cat")
         if re.search("files|directory", path):
             target += "?path=file" if "files" in path else "?path=."
-        body = {"cmd": "true"} if "exec" in path and method == "post" else b"x" if method == "put" else None
+        bodies = {"exec": {"cmd": "true"}, "stream": {"cmd": "true"}, "managed-process": {"command": "cat"},
+                  "signal": {"signal": 1}}  # fmt: skip
+        body = bodies.get(path.rsplit("/", 1)[1]) if method == "post" else b"x" if method == "put" else None
         reply = client(method.upper(), target, body)
         assert reply.status in (200, 201), (method, path, reply)
         declared = document["paths"][path][method]["responses"]
@@ -59,7 +67,7 @@ def test_other_methods_are_refused_with_what_is_allowed(client, document):
         for method in METHODS:
             if method in item:
                 continue
-            reply = client(method.upper(), path.replace("{id}", "x").replace("{key}", "y"))
+            reply = client(method.upper(), fill(path, "x", "y", "z"))
             assert (reply.status, reply.code) == (405, "method_not_allowed"), (method, path, reply)
             allowed = set(reply.headers["allow"].split(", ")) - {"HEAD"}
             assert allowed == {name.upper() for name in METHODS if name in item}, path
@@ -77,7 +85,7 @@ def test_every_error_of_the_document_has_its_shape(client, document):
         if "{id}" in path and method != "put" and not path.endswith("exec") and not path.endswith("stream"):
             if method == "post":
                 continue
-            reply = client(method.upper(), path.replace("{id}", "nobody").replace("{key}", "x") + "?path=x")
+            reply = client(method.upper(), fill(path, "nobody", "x", "x") + "?path=x")
             assert (reply.status, reply.code) == (404, "session_not_found"), (method, path, reply)
 
 

@@ -1,0 +1,185 @@
+#include "api/relay.h"
+
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+#include <vector>
+
+#include "api/api.h"
+#include "async/cancellation.h"
+#include "async/task_group.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+#include "journal/follower.h"
+#include "journal/lines.h"
+#include "net/handshake.h"
+
+namespace caisson::api {
+
+namespace {
+
+constexpr std::uint64_t kMaxMessage = 16u << 20;
+constexpr std::size_t kDelivered = journal::Journal::kDelivered;
+constexpr net::CloseCode kTakenOver{4000};
+
+using Process = std::shared_ptr<session::ManagedProcess>;
+
+std::string name_of(const session::ManagedProcess& process) {
+  return str(printable(process.session_id()), "/", printable(process.spec().process_id));
+}
+
+// Every message of the client is a line for the process.
+Task<void> take_lines(RelayPtr relay) {
+  while (std::optional<net::Message> message = co_await relay->socket.read()) {
+    if (message->kind != net::MessageKind::text) continue;
+    std::string line = std::move(message->data) + "\n";
+    if (!co_await relay->process->streams().write(0, std::move(line))) break;
+  }
+  relay->done.set();
+}
+
+Task<bool> give_line(Relay& relay, Attachment& attachment, journal::Line line) {
+  if (line.oversized) {
+    log::warning("a line is too long for the relay and was left out", "process",
+                 name_of(*relay.process), "bytes", line.length);
+  } else if (!co_await relay.socket.write_text(decode_utf8(line.text))) {
+    co_return false;
+  }
+  attachment.deliver(line.next);
+  co_return true;
+}
+
+// One line is one message, whole, whatever pieces it was written in. What the client's connection
+// has taken counts as delivered: who comes next goes on behind it.
+Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, std::uint64_t from) {
+  journal::Follower follower(relay->process->streams().out(), from);
+  journal::LineReader lines(from);
+  bool taken = true;
+  while (taken) {
+    const journal::Chunk chunk = co_await follower.next();
+    if (chunk.kind == journal::Chunk::Kind::ended) break;
+    if (chunk.kind == journal::Chunk::Kind::truncated) {
+      log::warning("output was released before the relay's client took it", "process",
+                   name_of(*relay->process), "from", chunk.offset, "to", chunk.next);
+      lines.skip_to(chunk.next);
+      continue;
+    }
+    lines.push(chunk.bytes);
+    while (taken) {
+      std::optional<journal::Line> line = lines.next();
+      if (!line) break;
+      taken = co_await give_line(*relay, *attachment, std::move(*line));
+    }
+  }
+  std::optional<journal::Line> rest = taken ? lines.finish() : std::nullopt;
+  if (rest) co_await give_line(*relay, *attachment, std::move(*rest));
+  relay->done.set();
+}
+
+Task<void> watch_takeovers(RelayPtr relay, std::shared_ptr<Cancellation> give_up) {
+  co_await relay->process->taken_over();
+  give_up->cancel();
+}
+
+Task<void> watch_socket(RelayPtr relay, std::shared_ptr<Cancellation> give_up) {
+  co_await relay->socket.ended().wait();
+  give_up->cancel();
+}
+
+Task<void> serve_client(net::Exchange& exchange, Process process) {
+  const std::vector<std::string> offered = net::offered_subprotocols(exchange.request());
+  const auto offers = [&offered](const char* name) {
+    return std::find(offered.begin(), offered.end(), name) != offered.end();
+  };
+  const bool offsets = offers(kOffsetsProtocol);
+  OffsetsRequest request;
+  if (offsets) request = read_offsets_request(exchange.request());
+  // Of one that has ended, what it wrote can still be read, but by those who say from where.
+  if (!offsets && !process->running()) {
+    throw Error(ErrorCode::managed_process_conflict,
+                str("managed process ", printable(process->spec().process_id), " in session ",
+                    printable(process->session_id()), " is not running"));
+  }
+  net::WebSocketOptions options;
+  options.subprotocol = offsets ? kOffsetsProtocol : offers(kLinesProtocol) ? kLinesProtocol : "";
+  options.max_message = kMaxMessage;
+  net::WebSocket socket = co_await exchange.accept_websocket(std::move(options));
+  const auto executor = co_await boost::asio::this_coro::executor;
+  const RelayPtr relay(new Relay{std::move(process), std::move(socket), Event(executor)});
+  if (offsets) {
+    co_await relay_offsets(relay, request);
+  } else {
+    co_await relay_lines(relay);
+  }
+  co_await relay->socket.close();
+}
+
+}  // namespace
+
+Attachment::Attachment(Process process, Turns::Turn turn, std::uint64_t offset)
+    : process_(std::move(process)), turn_(std::move(turn)) {
+  process_->streams().out().hold_from(offset);
+}
+
+Attachment::~Attachment() {
+  process_->streams().out().hold_from(journal::Journal::kNobody);
+}
+
+void Attachment::deliver(std::uint64_t offset) {
+  journal::Feed& feed = process_->streams().out();
+  if (offset > feed.journal().mark(kDelivered)) feed.journal().set_mark(kDelivered, offset);
+  feed.hold_from(offset);
+  feed.release_up_to(offset);
+}
+
+std::uint64_t undelivered(session::ManagedProcess& process) {
+  const journal::Journal& journal = process.out();
+  return std::max(journal.mark(kDelivered), journal.begin());
+}
+
+Task<std::optional<Turns::Turn>> wait_for_turn(RelayPtr relay) {
+  const auto give_up = std::make_shared<Cancellation>();
+  TaskGroup watchers(co_await boost::asio::this_coro::executor);
+  watchers.spawn("wait for a takeover", watch_takeovers(relay, give_up));
+  watchers.spawn("wait for a client's end", watch_socket(relay, give_up));
+  std::optional<Turns::Turn> turn = co_await relay->process->attachments().take(give_up);
+  co_await watchers.stop();
+  if (relay->socket.ended().is_set()) turn.reset();
+  co_return turn;
+}
+
+Task<void> end_when_taken_over(RelayPtr relay) {
+  co_await relay->process->taken_over();
+  co_await relay->socket.close({kTakenOver, "another client has taken over"});
+  relay->done.set();
+}
+
+Task<void> relay_lines(RelayPtr relay) {
+  std::optional<Turns::Turn> turn = co_await wait_for_turn(relay);
+  if (!turn) co_return;
+  const std::uint64_t from = undelivered(*relay->process);
+  const auto attachment = std::make_shared<Attachment>(relay->process, std::move(*turn), from);
+  TaskGroup directions(co_await boost::asio::this_coro::executor);
+  directions.spawn("relay input", take_lines(relay));
+  directions.spawn("relay output", give_lines(relay, attachment, from));
+  directions.spawn("relay takeover", end_when_taken_over(relay));
+  co_await relay->done.wait();
+  co_await directions.stop();
+}
+
+void add_relay_routes(net::Router& router, session::Processes& processes) {
+  const auto first = [&processes](net::Exchange& exchange) -> Task<void> {
+    Process process = processes.get(exchange.param("id"), std::string(model::kDefaultProcessId));
+    co_await serve_client(exchange, std::move(process));
+  };
+  const auto named = [&processes](net::Exchange& exchange) -> Task<void> {
+    Process process = processes.get(exchange.param("id"), exchange.param("process"));
+    co_await serve_client(exchange, std::move(process));
+  };
+  router.add("GET", "/v1/sessions/{id}/managed-process/ws", first, {.websocket = true});
+  router.add("GET", "/v1/sessions/{id}/managed-process/{process}/ws", named, {.websocket = true});
+}
+
+}  // namespace caisson::api

@@ -1,0 +1,224 @@
+#include "session/processes.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::session {
+
+namespace {
+
+model::Timestamp wall_clock() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+// How much longer one that has ended is kept; all of the time for one that has not. The wall clock
+// may have been set meanwhile.
+std::chrono::milliseconds time_left(const ManagedProcess& process, std::chrono::seconds retention) {
+  const std::chrono::milliseconds all = retention;
+  if (process.running() || !process.last_end()) return all;
+  const auto left = all - std::chrono::duration_cast<std::chrono::milliseconds>(
+                              wall_clock() - process.last_end()->at);
+  return std::clamp(left, std::chrono::milliseconds(0), all);
+}
+
+}  // namespace
+
+Processes::Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings)
+    : ground_(std::move(ground)),
+      sessions_(sessions),
+      settings_(settings),
+      tasks_(ground_.streams.executor) {
+  std::error_code error;
+  std::filesystem::create_directories(ground_.directory, error);
+  if (error) throw SystemError(ground_.directory.native(), error.value());
+  std::filesystem::permissions(ground_.directory, std::filesystem::perms::owner_all, error);
+  if (error) throw SystemError(ground_.directory.native(), error.value());
+  sessions_.on_end([this](std::string id) { return remove_all(std::move(id)); });
+  if (ground_.keeper == nullptr) return;
+  ground_.keeper->on_loss([this] {
+    for (const auto& [key, process] : processes_) process->keep();
+  });
+}
+
+void Processes::adopt(backend::KeptEntries kept) {
+  for (auto& [name, entry] : kept) {
+    if (is_kept_process(name)) adopt_one(name, std::move(entry));
+  }
+  for (const SessionView& view : sessions_.list()) {
+    if (view.alive) sessions_.use(view.info.session_id)->end_unclaimed_processes();
+  }
+  remove_strangers();
+}
+
+void Processes::adopt_one(const std::string& name, backend::KeptEntry kept) {
+  try {
+    KeptProcess told = read_kept_process(kept.data);
+    const Key key(told.session_id, told.spec.process_id);
+    const std::optional<SessionView> view = sessions_.find(told.session_id);
+    if (!view || !view->alive) throw Error(ErrorCode::box_lost, "its session is gone");
+    const std::shared_ptr<ManagedProcess> process = ManagedProcess::adopt(
+        ground_, sessions_.use(told.session_id), std::move(told), std::move(kept.fds));
+    processes_[key] = process;
+    tasks_.spawn("forget a process", retain(process, time_left(*process, settings_.retention)));
+    log::info("process taken over", "session", key.first, "process", key.second);
+  } catch (const Error& error) {
+    log::warning("process lost", "entry", name, "error", error.what());
+    if (ground_.keeper != nullptr) ground_.keeper->drop(name);
+  }
+}
+
+// Streams of processes that nobody knows of any more.
+void Processes::remove_strangers() {
+  std::set<std::string> known;
+  for (const auto& [key, process] : processes_) known.insert(process->directory_name());
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(ground_.directory, error)) {
+    if (known.contains(entry.path().filename().native())) continue;
+    std::error_code failed;
+    std::filesystem::remove_all(entry.path(), failed);
+  }
+}
+
+Task<void> Processes::abandon() {
+  co_await tasks_.stop();
+  for (const auto& [key, process] : std::exchange(processes_, {})) co_await process->abandon();
+}
+
+Task<void> Processes::stop() {
+  co_await tasks_.stop();
+  for (const auto& [key, process] : std::exchange(processes_, {})) co_await process->discard();
+}
+
+std::shared_ptr<Turns> Processes::turns_of(const Key& key) {
+  std::erase_if(turns_, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<Turns> turns = turns_[key].lock();
+  if (!turns) {
+    turns = std::make_shared<Turns>(ground_.streams.executor);
+    turns_[key] = turns;
+  }
+  return turns;
+}
+
+Task<std::shared_ptr<ManagedProcess>> Processes::start(std::string session_id,
+                                                       model::ManagedProcessSpec spec) {
+  const Key key(session_id, spec.process_id);
+  Session::Use session = sessions_.use(session_id);
+  const std::shared_ptr<Turns> turns = turns_of(key);
+  const std::optional<Turns::Turn> turn = co_await turns->take();
+  if (const auto found = processes_.find(key); found != processes_.end()) {
+    const std::shared_ptr<ManagedProcess> before = found->second;
+    co_await before->stop();
+    processes_.erase(key);
+    co_await before->discard();
+  }
+  if (running() + starting_ >= settings_.max_running) {
+    throw Error(ErrorCode::capacity_reached,
+                str("Box managed process capacity reached (", settings_.max_running, ")"));
+  }
+  ++starting_;
+  std::shared_ptr<ManagedProcess> process;
+  std::exception_ptr failure;
+  try {
+    process = co_await ManagedProcess::start(ground_, std::move(session), std::move(spec));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  --starting_;
+  if (failure) std::rethrow_exception(failure);
+  processes_[key] = process;
+  tasks_.spawn("forget a process", retain(process, settings_.retention));
+  log::info("process started", "session", key.first, "process", key.second, "pid", process->pid());
+  co_return process;
+}
+
+std::shared_ptr<ManagedProcess> Processes::get(const std::string& session_id,
+                                               const std::string& process_id) const {
+  sessions_.get(session_id);  // or throws
+  const auto found = processes_.find(Key(session_id, process_id));
+  if (found != processes_.end()) return found->second;
+  throw Error(ErrorCode::managed_process_not_found,
+              str("session ", printable(session_id),
+                  " has no managed process with process_id=", printable(process_id)));
+}
+
+std::vector<std::shared_ptr<ManagedProcess>> Processes::list(const std::string& session_id) const {
+  sessions_.get(session_id);  // or throws
+  std::vector<std::shared_ptr<ManagedProcess>> found;
+  for (const auto& [key, process] : processes_) {
+    if (key.first == session_id) found.push_back(process);
+  }
+  return found;
+}
+
+Task<void> Processes::remove(std::string session_id, std::string process_id) {
+  const Key key(session_id, process_id);
+  const std::shared_ptr<Turns> turns = turns_of(key);
+  const std::optional<Turns::Turn> turn = co_await turns->take();
+  const std::shared_ptr<ManagedProcess> process = get(session_id, process_id);
+  co_await process->stop();
+  processes_.erase(key);
+  co_await process->discard();
+}
+
+Task<void> Processes::remove_all(std::string session_id) {
+  std::vector<std::shared_ptr<ManagedProcess>> those;
+  for (const auto& [key, process] : processes_) {
+    if (key.first == session_id) those.push_back(process);
+  }
+  for (const std::shared_ptr<ManagedProcess>& process : those) {
+    const Key key(session_id, process->spec().process_id);
+    co_await process->stop();
+    const auto found = processes_.find(key);
+    if (found == processes_.end() || found->second != process) continue;
+    processes_.erase(found);
+    co_await process->discard();
+  }
+}
+
+std::size_t Processes::running() const {
+  return static_cast<std::size_t>(
+      std::count_if(processes_.begin(), processes_.end(),
+                    [](const auto& entry) { return entry.second->running(); }));
+}
+
+// Ended ones are kept for a time, and not too many of them.
+Task<void> Processes::retain(std::shared_ptr<ManagedProcess> process,
+                             std::chrono::milliseconds left) {
+  const Key key(process->session_id(), process->spec().process_id);
+  co_await process->ended().wait();
+  limit_ended();
+  // Nobody keeps one that is forgotten before.
+  const std::weak_ptr<ManagedProcess> ended = std::exchange(process, nullptr);
+  Event never(ground_.streams.executor);
+  co_await never.wait_until(Clock::now() + left);
+  process = ended.lock();
+  const auto found = processes_.find(key);
+  if (!process || found == processes_.end() || found->second != process) co_return;
+  processes_.erase(found);
+  co_await process->discard();
+}
+
+// The oldest ends go first.
+void Processes::limit_ended() {
+  std::vector<std::pair<model::Timestamp, Key>> ended;
+  for (const auto& [key, process] : processes_) {
+    if (!process->running()) ended.emplace_back(process->last_end()->at, key);
+  }
+  std::sort(ended.begin(), ended.end());
+  const std::size_t most = std::min(ended.size(), settings_.max_ended);
+  ended.resize(ended.size() - most);
+  for (const auto& [at, key] : ended) {
+    const auto found = processes_.find(key);
+    tasks_.spawn("forget a process", found->second->discard());
+    processes_.erase(found);
+  }
+}
+
+}  // namespace caisson::session

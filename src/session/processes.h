@@ -1,0 +1,73 @@
+#pragma once
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "async/task.h"
+#include "async/task_group.h"
+#include "async/turns.h"
+#include "backend/keeper.h"
+#include "session/process.h"
+#include "session/registry.h"
+
+namespace caisson::session {
+
+struct ProcessSettings {
+  std::size_t max_running = 64;
+  std::size_t max_ended = 256;          // kept for those who ask how it went
+  std::chrono::seconds retention{300};  // how long
+};
+
+// The long-lived processes of all sessions, by session and process id. They go with their session.
+class Processes {
+ public:
+  // Everything referred to outlives it.
+  Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings);
+
+  // Takes over what a daemon before us left, after its sessions have been; removes what belongs to
+  // nothing any more.
+  void adopt(backend::KeptEntries kept);
+  // Leaves everything to the daemon after us.
+  Task<void> abandon();
+  // When all sessions have ended: forgets everything.
+  Task<void> stop();
+
+  // One that runs under this id is stopped first. Throws session_not_found, capacity_reached and
+  // what ManagedProcess::start() throws.
+  Task<std::shared_ptr<ManagedProcess>> start(std::string session_id,
+                                              model::ManagedProcessSpec spec);
+
+  // Throws session_not_found, managed_process_not_found.
+  std::shared_ptr<ManagedProcess> get(const std::string& session_id,
+                                      const std::string& process_id) const;
+  std::vector<std::shared_ptr<ManagedProcess>> list(const std::string& session_id) const;
+
+  // Stops it if it runs, and forgets it.
+  Task<void> remove(std::string session_id, std::string process_id);
+  std::size_t running() const;
+  std::size_t size() const { return processes_.size(); }
+
+ private:
+  using Key = std::pair<std::string, std::string>;
+
+  std::shared_ptr<Turns> turns_of(const Key& key);
+  Task<void> remove_all(std::string session_id);
+  Task<void> retain(std::shared_ptr<ManagedProcess> process, std::chrono::milliseconds left);
+  void limit_ended();
+  void adopt_one(const std::string& name, backend::KeptEntry kept);
+  void remove_strangers();
+
+  ProcessGround ground_;
+  Registry& sessions_;
+  const ProcessSettings settings_;
+  std::map<Key, std::shared_ptr<ManagedProcess>> processes_;
+  std::map<Key, std::weak_ptr<Turns>> turns_;  // start and remove, one at a time
+  std::size_t starting_ = 0;
+  TaskGroup tasks_;
+};
+
+}  // namespace caisson::session
