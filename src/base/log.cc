@@ -36,7 +36,7 @@ std::string_view name(Level level) {
   return "info";
 }
 
-std::string quoted(std::string_view value) {
+std::string json_text(std::string_view value) {
   std::string out = "\"";
   for (const char c : printable(value, kMaxValueBytes)) {
     if (c == '"' || c == '\\') out.push_back('\\');
@@ -50,7 +50,7 @@ std::string text_value(const Field& field) {
   const bool plain = !field.value.empty() &&
                      field.value.find_first_of(" \"=\\\t\n\r") == std::string::npos &&
                      printable(field.value, kMaxValueBytes) == field.value;
-  return plain ? field.value : quoted(field.value);
+  return plain ? field.value : json_text(field.value);
 }
 
 std::string timestamp() {
@@ -72,10 +72,10 @@ void configure(Level least, Format format, int fd) {
 std::string format_line(Format format, Level level, std::string_view event,
                         const std::vector<Field>& fields) {
   if (format == Format::json) {
-    std::string line = str("\"level\":\"", name(level), "\",\"event\":", quoted(event));
+    std::string line = str("\"level\":\"", name(level), "\",\"event\":", json_text(event));
     for (const Field& field : fields) {
-      line +=
-          str(",", quoted(field.name), ":", field.is_number ? field.value : quoted(field.value));
+      line += str(",", json_text(field.name), ":",
+                  field.is_number ? field.value : json_text(field.value));
     }
     return line;
   }
