@@ -20,6 +20,24 @@ if(CAISSON_FUZZ)
   target_compile_options(caisson_sanitize INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# Outside headers, compiled once. -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without, and shows an include that is missing.
+# These two only hold them for REUSE_FROM; a user has to be compiled with the same flags, position independence included.
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/precompiled.cc" CONTENT "")
+function(caisson_precompile name header)
+  add_library(${name} OBJECT "${CMAKE_BINARY_DIR}/precompiled.cc")
+  target_link_libraries(${name} PRIVATE caisson_flags caisson_sanitize ${ARGN})
+  target_precompile_headers(${name} PRIVATE "${CMAKE_SOURCE_DIR}/cmake/${header}")
+endfunction()
+caisson_precompile(caisson_precompiled precompiled.h)
+
+# Test code runs once: to optimise it takes longer than it saves. What it tests is optimised as the preset says.
+set(caisson_test_options $<$<NOT:$<CONFIG:Debug>>:-O0> $<$<NOT:$<CONFIG:Debug>>:-g1>)
+if(CAISSON_TESTS)
+  find_package(GTest REQUIRED)
+  caisson_precompile(caisson_precompiled_test precompiled_test.h GTest::gmock)
+  target_compile_options(caisson_precompiled_test PRIVATE -fPIE ${caisson_test_options})
+endif()
+
 # caisson_module(NAME SOURCES a.cc b.cc [DEPS module...] [LINK library...] [TESTS a_test.cc...])
 #
 # One folder = one library `caisson_NAME` = one namespace. DEPS names other modules, LINK outside libraries. TESTS become one
@@ -29,6 +47,7 @@ function(caisson_module name)
   set(target caisson_${name})
   if(arg_SOURCES)
     add_library(${target} STATIC ${arg_SOURCES})
+    target_precompile_headers(${target} REUSE_FROM caisson_precompiled)
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)
@@ -49,8 +68,9 @@ endfunction()
 # The target LABEL_tests makes all programs of a label.
 function(caisson_test name)
   cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPS;LINK" ${ARGN})
-  find_package(GTest REQUIRED)
   add_executable(${name} ${arg_SOURCES})
+  target_precompile_headers(${name} REUSE_FROM caisson_precompiled_test)
+  target_compile_options(${name} PRIVATE ${caisson_test_options})
   foreach(dep IN LISTS arg_DEPS)
     target_link_libraries(${name} PRIVATE caisson_${dep})
   endforeach()
