@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/system_error.hpp>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -19,6 +21,31 @@ namespace {
 // So many messages are dispatched in one turn of the loop: a guest that never stops talking shall
 // not keep the other boxes waiting.
 constexpr int kMessagesPerTurn = 64;
+
+// As it was said, but with times that can be added up.
+wire::Exited plausible(wire::Exited exited) {
+  constexpr std::uint64_t kMost = 1'000'000'000'000;
+  exited.user_us = std::min(exited.user_us, kMost);
+  exited.system_us = std::min(exited.system_us, kMost);
+  return exited;
+}
+
+// Each process is told of once, by an id that an owner gave, and there are ids left for new ones.
+void check_processes(const wire::Processes& processes) {
+  constexpr std::uint64_t kMostIds = std::uint64_t{1} << 63;
+  std::set<std::uint64_t> ids;
+  const auto is_new = [&](std::uint64_t id) {
+    return id <= processes.last_id && ids.insert(id).second;
+  };
+  bool sound = processes.last_id < kMostIds;
+  for (const wire::RunningProcess& running : processes.running) {
+    sound = sound && is_new(running.id) && running.pid > 1;
+  }
+  for (const wire::Exited& exited : processes.ended) sound = sound && is_new(exited.id);
+  if (!sound) {
+    throw Error(ErrorCode::protocol_error, "the guest's list of processes contradicts itself");
+  }
+}
 
 }  // namespace
 
@@ -101,13 +128,16 @@ void GuestChannel::listen() {
 Task<wire::Processes> GuestChannel::resume() {
   wire::OwnerMessage question = wire::ListProcesses{};
   co_await send(std::move(question), {});
-  for (;;) {
+  for (int read = 1;; ++read) {
     const Packet packet = co_await receive();
     wire::GuestMessage message = wire::decode_guest_message(packet.data);
     if (auto* processes = std::get_if<wire::Processes>(&message)) {
+      check_processes(*processes);
+      for (wire::Exited& exited : processes->ended) exited = plausible(exited);
       listen();
       co_return std::move(*processes);
     }
+    if (read % kMessagesPerTurn == 0) co_await asio::post(executor_, asio::use_awaitable);
   }
 }
 
@@ -165,10 +195,9 @@ void GuestChannel::dispatch(const wire::GuestMessage& message, std::vector<Uniqu
     if (process.announced && process.pid == 0) {
       throw Error(ErrorCode::protocol_error, "message about the end of a process before its start");
     }
-    process.exit = *exited;
-    constexpr std::uint64_t kMost = 1'000'000'000'000;  // what a guest says is not trusted
-    reported_cpu_time_ += std::chrono::microseconds(std::min(exited->user_us, kMost) +
-                                                    std::min(exited->system_us, kMost));
+    process.exit = plausible(*exited);
+    reported_cpu_time_ += std::chrono::microseconds(process.exit->user_us) +
+                          std::chrono::microseconds(process.exit->system_us);
     process.ended.set();
     processes_.erase(exited->id);
   } else if (!std::holds_alternative<wire::Pong>(message)) {

@@ -45,8 +45,8 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   // From now on messages are dispatched to the processes they speak of.
   void listen();
 
-  // Instead of listen(), by an owner that takes over: all processes that the guest knows. What it
-  // said to the last owner and nobody has read is dropped.
+  // Instead of listen(), by an owner that takes over: all processes that the guest knows, each of
+  // them once. What it said to the last owner and nobody has read is dropped.
   Task<wire::Processes> resume();
 
   // Announces a process; its Start message may be sent then.

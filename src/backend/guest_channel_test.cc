@@ -9,6 +9,7 @@
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
 #include <filesystem>
 #include <iterator>
@@ -353,6 +354,22 @@ TEST_F(GuestChannelTest, LetsOthersWorkWhileAGuestFloodsIt) {
   ASSERT_TRUE(run_until([&] { return ++turns > 1 && started() > 0; }));
   EXPECT_LT(started(), kMessages);
   EXPECT_TRUE(run_until([&] { return started() == kMessages; }));
+}
+
+// The same while it takes over: what was said before the list is dropped in more than one turn.
+TEST_F(GuestChannelTest, LetsOthersWorkWhileAGuestFloodsTheNextOwner) {
+  for (std::uint64_t token = 0; token < 200; ++token) say(wire::Pong{.token = token});
+  say(wire::Processes{.last_id = 3});
+  std::optional<wire::Processes> told;
+  const auto resume = [&]() -> Task<void> { told = co_await channel_->resume(); };
+  Outcome outcome;
+  spawn(resume(), outcome);
+  bool others_worked = false;
+  asio::post(io_, [&] { others_worked = !told; });
+  ASSERT_TRUE(run_until([&] { return outcome.has_value(); }));
+  EXPECT_TRUE(succeeded(outcome));
+  EXPECT_TRUE(others_worked);
+  EXPECT_EQ(told, wire::Processes{.last_id = 3});
 }
 
 TEST_F(GuestChannelTest, SendsALargeMessageInASealedMemoryFile) {
