@@ -121,8 +121,9 @@ std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory
                kBlockSize);
   }
   const std::uint64_t first = begin / kBlockSize;
-  if (blocks > first && blocks - first > index.header_->fixed.ring_size) {
-    return "its index covers more blocks than it has room for";
+  if (const std::uint64_t kept = file_size / kBlockSize - first;
+      kept > index.header_->fixed.ring_size) {
+    return str("it keeps ", kept, " blocks, which is more than its index has room for");
   }
   std::optional<Block> before;
   for (std::uint64_t number = first; number < blocks; ++number) {

@@ -149,6 +149,13 @@ TEST_F(JournalDamage, OfAnInterruptedCreationIsNone) {
   EXPECT_EQ(opened.journal->end(), 0u);
 }
 
+// The index would lose the first of them while it records the rest, and be refused the next time.
+TEST_F(JournalDamage, OfAFileWithMoreThanItsIndexHasRoomForIsFound) {
+  constexpr std::uint64_t kTooLong = 40 * kBlockSize;
+  fs::resize_file(directory_ / "out", kTooLong);
+  expect_set_aside(kTooLong);
+}
+
 // Whatever byte of the index is another: it is found, or it is one that says nothing wrong.
 TEST_F(JournalDamage, OfAnyByteOfTheIndexIsFoundOrHarmless) {
   const std::string sound = read_file(directory_ / "out.index");
