@@ -8,6 +8,8 @@
 //
 //   byte 0      bits 0 to 2: how many processes the owner expects, with ids from 0; those with an
 //               odd id end without having been announced
+//               bit 5: those that are announced get a terminal
+//               bit 6: the owner takes the box over from another one, and expects none
 //               bit 7: the box is being set up; the owner receives packet by packet
 //   then, again and again:
 //     byte      bits 0 to 1: descriptors that travel along (3: more than a packet may hold)
@@ -24,6 +26,8 @@ struct ScriptedPacket {
 
 struct ChannelScript {
   unsigned processes = 0;
+  bool terminals = false;
+  bool taking_over = false;
   bool setting_up = false;
   std::vector<ScriptedPacket> packets;
 };
@@ -33,6 +37,8 @@ inline ChannelScript read_script(std::string_view input) {
   if (input.empty()) return script;
   const auto byte = [&input](std::size_t at) { return static_cast<unsigned char>(input[at]); };
   script.processes = byte(0) & 7u;
+  script.terminals = (byte(0) & 0x20u) != 0;
+  script.taking_over = (byte(0) & 0x40u) != 0;
   script.setting_up = (byte(0) & 0x80u) != 0;
   input.remove_prefix(1);
   while (input.size() >= 3) {
@@ -46,7 +52,9 @@ inline ChannelScript read_script(std::string_view input) {
 }
 
 inline std::string write_script(const ChannelScript& script) {
-  std::string bytes(1, static_cast<char>(script.processes | (script.setting_up ? 0x80u : 0u)));
+  std::string bytes(
+      1, static_cast<char>(script.processes | (script.terminals ? 0x20u : 0u) |
+                           (script.taking_over ? 0x40u : 0u) | (script.setting_up ? 0x80u : 0u)));
   for (const ScriptedPacket& packet : script.packets) {
     bytes.push_back(static_cast<char>(packet.descriptors | (packet.turn_after ? 0x80u : 0u)));
     bytes.push_back(static_cast<char>(packet.data.size() & 0xff));

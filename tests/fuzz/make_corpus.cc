@@ -1,5 +1,5 @@
-// Writes the seeds of the fuzzers: make_corpus tests/fuzz/corpus. Seeds that are already there
-// under other names, such as inputs that once found a fault, stay.
+// Writes the seeds of the fuzzers: make_corpus tests/fuzz/corpus. Seeds of before are replaced;
+// what is there under other names, such as inputs that once found a fault, stays.
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +13,7 @@
 #include "channel_script.h"
 #include "journal/block_index.h"
 #include "journal/input_log.h"
+#include "journal_script.h"
 #include "net/frame.h"
 #include "wire/samples_for_test.h"
 
@@ -21,10 +22,15 @@ namespace {
 namespace fs = std::filesystem;
 using namespace caisson;
 using fuzz::ScriptedPacket;
+using fuzz::write_journal_script;
 using fuzz::write_script;
 
 void write_seeds(const fs::path& directory, const std::vector<std::string>& seeds) {
   fs::create_directories(directory);
+  for (const fs::directory_entry& entry :
+       std::vector(fs::directory_iterator(directory), fs::directory_iterator())) {
+    if (entry.path().filename().native().starts_with("seed-")) fs::remove(entry.path());
+  }
   for (std::size_t i = 0; i < seeds.size(); ++i) {
     replace_file(directory / str("seed-", i < 10 ? "0" : "", i), seeds[i]);
   }
@@ -33,13 +39,76 @@ void write_seeds(const fs::path& directory, const std::vector<std::string>& seed
 template <typename Message>
 std::vector<std::string> encoded(const std::vector<Message>& messages) {
   std::vector<std::string> seeds;
+  seeds.reserve(messages.size());
   for (const Message& message : messages) seeds.push_back(encode(message));
+  return seeds;
+}
+
+// Messages as another version wrote them, which nothing takes for ours.
+std::string start_of_version_1() {
+  std::string start = encode(wire::OwnerMessage(wire::Start{.id = 7, .argv = {"true"}}));
+  constexpr std::size_t kSince = 1 + 8 + 4 + 1;  // remember, after, cgroups, no terminal
+  start.resize(start.size() - kSince);
+  return start;
+}
+
+std::vector<std::string> owner_messages() {
+  std::vector<std::string> seeds = encoded(wire::samples::owner_messages());
+  seeds.push_back(start_of_version_1());
+  return seeds;
+}
+
+std::vector<std::string> guest_messages() {
+  std::vector<std::string> seeds = encoded(wire::samples::guest_messages());
+  seeds.push_back(encode(wire::GuestMessage(wire::Ready{.version = 1})));
+  return seeds;
+}
+
+std::vector<std::string> keeper_messages() {
+  std::vector<std::string> seeds = encoded(wire::samples::keeper_requests());
+  for (const std::string& reply : encoded(wire::samples::keeper_replies())) seeds.push_back(reply);
   return seeds;
 }
 
 ScriptedPacket packet(const wire::GuestMessage& message, bool turn_after = false,
                       unsigned descriptors = 0) {
   return {.descriptors = descriptors, .turn_after = turn_after, .data = encode(message)};
+}
+
+// Of boxes that another owner made. The new one starts two processes behind the last id.
+std::vector<std::string> takeovers() {
+  const wire::Exited ended{.id = 3, .status = 0x100, .user_us = 1, .system_us = 2};
+  const wire::Processes processes{
+      .last_id = 4,
+      .running = {{.id = 2, .pid = 7, .remember = true}, {.id = 4, .pid = 9}},
+      .ended = {ended}};
+  wire::Processes many{.last_id = 40, .running = {}, .ended = {}};
+  for (std::uint64_t id = 1; id < 20; ++id) {
+    many.running.push_back({.id = id, .pid = static_cast<std::int32_t>(id + 1), .remember = true});
+    many.ended.push_back({.id = id + 20, .status = 9});
+  }
+  const auto script = [](std::vector<ScriptedPacket> packets) {
+    return write_script({.taking_over = true, .packets = std::move(packets)});
+  };
+  return {
+      script({packet(wire::Processes{}, true)}),
+      script({packet(wire::Pong{}), packet(wire::Started{.id = 9, .pid = 3}), packet(ended),
+              packet(processes, true), packet(wire::Exited{.id = 2}),
+              packet(wire::Started{.id = 5, .pid = 10}), packet(wire::Exited{.id = 5}, true),
+              packet(wire::Exited{.id = 6}), packet(wire::Exited{.id = 4, .status = 9})}),
+      script({packet(processes, true), packet(wire::StartFailed{.id = 5}, true),
+              packet(wire::Exited{.id = 3})}),
+      script({packet(processes, true), packet(processes)}),
+      script({packet(many, true, 2)}),
+      script({packet(wire::Ready{})}),
+      // Lists that contradict themselves.
+      script({packet(
+          wire::Processes{.last_id = 2, .running = {{2, 7, true}, {2, 8, false}}, .ended = {}})}),
+      script({packet(wire::Processes{
+          .last_id = 2, .running = {{2, 7, true}}, .ended = {{.id = 2}, {.id = 1}}})}),
+      script({packet(wire::Processes{.last_id = 1, .running = {{2, 7, true}}, .ended = {}}, true),
+              packet(wire::Started{.id = 2, .pid = 8}), packet(wire::Exited{.id = 2})}),
+  };
 }
 
 std::vector<std::string> channel_scripts() {
@@ -62,12 +131,19 @@ std::vector<std::string> channel_scripts() {
                     .packets = {packet(wire::NetworkHandover{}, true, 2), packet(wire::Ready{})}}),
       write_script({.setting_up = true, .packets = {packet(wire::SetupFailed{"mount", 1})}}),
       write_script({.setting_up = true, .packets = {packet(first, false, 3)}}),
+      write_script({.setting_up = true, .packets = {packet(wire::Ready{.version = 1})}}),
+      write_script({.processes = 2,
+                    .terminals = true,
+                    .packets = {packet(first, true, 1), packet(second, true, 1), packet(first_exit),
+                                packet(second_exit)}}),
+      write_script({.processes = 1, .terminals = true, .packets = {packet(first, false, 2)}}),
       write_script(
           {.processes = 7, .packets = {{.descriptors = 0, .data = std::string(60'000, '\x84')}}}),
   };
   for (const wire::GuestMessage& message : wire::samples::guest_messages()) {
     seeds.push_back(write_script({.processes = 7, .packets = {packet(message), packet(first)}}));
   }
+  for (std::string& script : takeovers()) seeds.push_back(std::move(script));
   return seeds;
 }
 
@@ -175,6 +251,65 @@ std::vector<std::string> journal_seeds() {
   return seeds;
 }
 
+// Offsets in the index are those of journal/block_index.cc.
+std::vector<std::string> journal_scripts() {
+  using fuzz::Change;
+  constexpr std::uint32_t kBlock = journal::kBlockSize;
+  constexpr std::uint32_t kBegin = 40;
+  constexpr std::uint32_t kClosed = 48;
+  constexpr std::uint32_t kBlocks = 56;
+  constexpr std::uint32_t kRing = 128;
+  const std::vector<Change> lines = {{Change::content, 10, '\n'},
+                                     {Change::content, kBlock + 1, '\n'},
+                                     {Change::content, 2 * kBlock + 99, '\n'}};
+  const auto journal = [&](const Change& change) {
+    fuzz::JournalScript script{.capacity = 2, .recorded = 2, .size = 2 * kBlock + 100};
+    script.changes = lines;
+    script.changes.push_back(change);
+    return write_journal_script(script);
+  };
+  const auto input = [](unsigned pieces, std::uint32_t position, std::vector<Change> changes) {
+    return write_journal_script(
+        {.input = true, .recorded = pieces, .begin = position, .changes = std::move(changes)});
+  };
+  const auto script = [](const fuzz::JournalScript& s) { return write_journal_script(s); };
+  return {
+      script({}),
+      script({.capacity = 4, .closed = true, .recorded = 3, .size = 4 * kBlock, .changes = lines}),
+      script({.hold = true, .recorded = 1, .size = kBlock + 5, .begin = 100, .changes = lines}),
+      script({.capacity = 2,
+              .recorded = 3,
+              .released = 20,
+              .size = 3 * kBlock + 100,
+              .begin = kBlock,
+              .changes = lines}),
+      script({.has_data = false, .recorded = 2, .size = 3 * kBlock}),
+      script({.has_index = false, .recorded = 2, .size = kBlock}),
+      script({.has_index = false}),
+      script({.has_data = false, .has_index = false}),
+      journal({Change::data, kBlock + 7, 'x'}),
+      journal({Change::index_size, 200, 0}),
+      journal({Change::index, 0, 0}),
+      journal({Change::index, kBegin, kBlock + 1}),
+      journal({Change::index, kBegin, ~std::uint64_t{0}}),
+      journal({Change::index, kClosed, 2}),
+      journal({Change::index, kBlocks, 0}),
+      journal({Change::index, kBlocks, ~std::uint64_t{0}}),
+      journal({Change::index, kRing + 8, 5}),
+      // More blocks than the index has room for, none of which it knows.
+      script({.hold = true,
+              .released = 2,
+              .size = 4 * kBlock,
+              .changes = {{Change::index, kBegin, 0}, {Change::index, kBlocks, 0}}}),
+      input(0, 0, {}),
+      input(3, 7, {}),
+      input(3, 16, {}),
+      input(2, 5, {{Change::index, 8, 3}}),
+      input(2, 0, {{Change::index_size, 20, 0}}),
+      script({.closed = true, .has_data = false, .input = true, .recorded = 3, .size = 9}),
+  };
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -183,13 +318,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   const fs::path corpus = argv[1];
-  write_seeds(corpus / "fuzz_owner_message", encoded(wire::samples::owner_messages()));
-  write_seeds(corpus / "fuzz_guest_message", encoded(wire::samples::guest_messages()));
+  write_seeds(corpus / "fuzz_owner_message", owner_messages());
+  write_seeds(corpus / "fuzz_guest_message", guest_messages());
   write_seeds(corpus / "fuzz_launch_request", encoded(wire::samples::launch_requests()));
   write_seeds(corpus / "fuzz_launch_reply", encoded(wire::samples::launch_replies()));
+  write_seeds(corpus / "fuzz_keeper_message", keeper_messages());
   write_seeds(corpus / "fuzz_guest_channel", channel_scripts());
   write_seeds(corpus / "fuzz_box_spec", box_specs());
   write_seeds(corpus / "fuzz_websocket_frames", websocket_frames());
   write_seeds(corpus / "fuzz_journal_index", journal_seeds());
+  write_seeds(corpus / "fuzz_journal_file", journal_scripts());
   return 0;
 }
