@@ -69,6 +69,37 @@ TEST_F(JournalTest, KeepsWhatWasWrittenAtItsOffset) {
   EXPECT_EQ(read_file(directory_ / "out"), "hello world");
 }
 
+TEST_F(JournalTest, ReleasesNothingThatSomebodyHasToRead) {
+  const auto journal = make();
+  put(*journal, kSmall / 2);
+  journal->hold_from(kBlockSize);
+  put(*journal, kSmall / 2 + kBlockSize - 1);
+  EXPECT_FALSE(journal->full());
+  put(*journal, 1);
+  EXPECT_TRUE(journal->full());
+  write_all(write_.get(), "waits", "pipe");
+  EXPECT_EQ(journal->drain(read_.get(), 100).state, Drained::State::held);
+  EXPECT_EQ(read_journal(*journal, kBlockSize, journal->end()).size(), kSmall);
+  journal->hold_from(kBlockSize + 5);
+  EXPECT_EQ(drain_all(*journal, read_.get()).bytes, 5u);
+  journal->hold_from(Journal::kNobody);
+  put(*journal, 2 * kSmall);
+  EXPECT_GT(journal->begin(), kBlockSize);
+}
+
+TEST_F(JournalTest, TakesTheLastBytesOfAProcessIntoItsSlack) {
+  const auto journal = make(kSmall, Overflow::hold);
+  put(*journal, kSmall);
+  const std::size_t slack = Journal::slack(journal->limits());
+  const std::string rest = stream_bytes(written_, slack);
+  write_all(write_.get(), rest, "pipe");
+  EXPECT_EQ(drain_all(*journal, read_.get()).state, Drained::State::held);
+  journal->use_slack(true);
+  EXPECT_EQ(drain_all(*journal, read_.get()).bytes, slack);
+  EXPECT_EQ(read_journal(*journal, kSmall, kSmall + slack), rest);
+  EXPECT_EQ(reopen()->end(), kSmall + slack);
+}
+
 TEST_F(JournalTest, SaysWhyItMovesNoMore) {
   const auto journal = make();
   EXPECT_EQ(journal->drain(read_.get(), 100).state, Drained::State::empty);

@@ -61,6 +61,21 @@ ChildProcess inhabit(const BoxCgroup& box) {
   return child;
 }
 
+// The same inside a group of the box.
+ChildProcess inhabit(const std::vector<UniqueFd>& group) {
+  std::vector<int> fds;
+  for (const UniqueFd& fd : group) fds.push_back(fd.get());
+  auto [ready, entered] = make_pipe();
+  ChildProcess child = fork_child([&] {
+    if (!enter(fds) || ::write(entered.get(), "x", 1) != 1) return 1;
+    for (;;) ::pause();
+  });
+  entered.reset();
+  char byte = 0;
+  EXPECT_EQ(::read(ready.get(), &byte, 1), 1) << "the child could not enter";
+  return child;
+}
+
 bool killed(ChildProcess& child) {
   const int status = child.wait();
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
@@ -247,6 +262,65 @@ TEST_F(CgroupTest, KillsPidByPidWhereTheKernelCannotKillInOneStroke) {
   EXPECT_TRUE(killed(first));
   EXPECT_TRUE(killed(second));
   EXPECT_TRUE(box.try_remove());
+}
+
+TEST_F(CgroupTest, KillsAGroupAndNobodyElse) {
+  const CgroupOwner owner(host_, owner_);
+  BoxCgroup box = owner.create("box", {.memory_bytes = kMemory, .pids = 50});
+  EXPECT_EQ(box.kill_group(1), std::nullopt);
+  for (const std::uint64_t memory : {std::uint64_t{0}, 2 * kMemory}) {
+    const std::uint64_t id = memory == 0 ? 1 : 2;
+    ChildProcess other = inhabit(box);
+    ChildProcess member = inhabit(box.make_group(id, memory));
+    EXPECT_EQ(box.kill_group(id), true);
+    EXPECT_TRUE(killed(member));
+    EXPECT_TRUE(other.running());
+    box.remove_group(id);
+    EXPECT_EQ(box.kill_group(id), std::nullopt);
+    EXPECT_TRUE(box.kill_all());
+    EXPECT_TRUE(killed(other));
+  }
+  EXPECT_TRUE(box.try_remove());
+}
+
+TEST_F(CgroupTest, AGroupWithMemoryOfItsOwnIsNotBoundByThatOfItsBox) {
+  const CgroupOwner owner(host_, owner_);
+  BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
+  const auto use = [&](const std::vector<UniqueFd>& group, std::size_t size) {
+    std::vector<int> fds;
+    for (const UniqueFd& fd : group) fds.push_back(fd.get());
+    ChildProcess child = fork_child([&] {
+      if (!enter(fds)) return 1;
+      void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      return memory == MAP_FAILED ? 2 : 0;
+    });
+    const int status = child.wait();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  };
+  EXPECT_EQ(use(box.make_group(1, 4 * kMemory), 2 * kMemory), 0);
+  EXPECT_EQ(box.oom_kills(), 0u);
+  EXPECT_EQ(use(box.make_group(2, kMemory / 2), kMemory), 128 + SIGKILL);
+  EXPECT_EQ(box.oom_kills(), 1u);
+  box.remove_group(2);
+  EXPECT_EQ(box.oom_kills(), 1u) << "it is not forgotten with its group";
+  EXPECT_TRUE(box.try_remove());
+}
+
+TEST_F(CgroupTest, TheNextOwnerFindsTheGroupsOfABox) {
+  CgroupOwner owner(host_, owner_);
+  BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
+  ChildProcess within = inhabit(box.make_group(3, 0));
+  ChildProcess beside = inhabit(box.make_group(12, kMemory));
+  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory});
+  EXPECT_TRUE(owner.remove_all_but({"box"}).empty());
+  EXPECT_EQ(adopted.kill_group(3), true);
+  EXPECT_EQ(adopted.kill_group(12), true);
+  EXPECT_TRUE(killed(within));
+  EXPECT_TRUE(killed(beside));
+  box.abandon();
+  EXPECT_TRUE(adopted.try_remove());
+  EXPECT_TRUE(owner.remove());
 }
 
 TEST_F(CgroupTest, LeavesNothingBehind) {
