@@ -24,6 +24,7 @@ struct Request {
   std::optional<std::string> port;
   std::optional<std::string> state;
   std::optional<std::string> config;
+  bool replace = false;
 };
 
 // The directories as they are, so that a box's mount can be judged by where it really is.
@@ -70,8 +71,10 @@ int run_daemon(const Request& request, const std::vector<BackendKind>& backends)
                                        .mount_roots = resolved_roots(loaded.config.box.local),
                                        .many_boxes = true};
   const BackendKind& kind = get_backend(backends, "native");
-  daemon::ServeOptions options{
-      .config = std::move(loaded.config), .state_dir = state, .version = version_number()};
+  daemon::ServeOptions options{.config = std::move(loaded.config),
+                               .state_dir = state,
+                               .version = version_number(),
+                               .replace = request.replace};
   const auto make = [&](const boost::asio::any_io_executor& executor, backend::Keeper* keeper,
                         backend::KeptEntries& kept) {
     BackendOptions with_keeper = backend_options;
@@ -96,6 +99,10 @@ void add_serve(CLI::App& program, Invocation& invocation) {
   add_text(serve, "--config", request->config, "PATH",
            "The file (default: /etc/caisson/caisson.yaml for root and "
            "~/.config/caisson/caisson.yaml for others, if it is there)");
+  serve.add_flag(
+      "--replace", request->replace,
+      "Take the place of the daemon that runs on this state directory: its sessions and\n"
+      "processes go on");
   serve.footer(
       "Ends with SIGTERM or SIGINT, after the requests at work; caisson.on_stop says whether its\n"
       "boxes end with it. A second signal ends it at once. Listening on another address than\n"

@@ -134,8 +134,8 @@ class Daemon {
   Daemon(const asio::any_io_executor& executor, ServeOptions options,
          const MakeBackend& make_backend)
       : options_(std::move(options)),
-        state_(options_.state_dir),
-        signals_(executor, SIGTERM, SIGINT),
+        state_(options_.state_dir, options_.replace),
+        signals_(executor, SIGTERM, SIGINT, kReplaceSignal),
         tasks_(executor),
         server_(executor, router_,
                 server_config(options_.config.daemon, load_or_make_token(state_.path()))),
@@ -170,11 +170,11 @@ class Daemon {
     log::info("listening", "host", options_.config.daemon.listen_host, "port", server_.port(),
               "state", state_.path().native(), "version", options_.version);
     notify_supervisor("READY=1");
-    const int signal_number = co_await signals_.async_wait(asio::use_awaitable);
+    const int signal_number = co_await wait_for_signal();
     log::info("stopping", "signal", signal_number);
     notify_supervisor("STOPPING=1");
-    signals_.async_wait([this](const boost::system::error_code& error, int) {
-      if (error) return;
+    signals_.async_wait([this](const boost::system::error_code& error, int second) {
+      if (error || second == kReplaceSignal) return;
       // Boxes end with the sockets that we and the keeper hold; there is nothing to wait for.
       if (keeper_ && !leaves_boxes_) keeper_->quit();
       ::_exit(1);
@@ -199,6 +199,18 @@ class Daemon {
   }
 
  private:
+  Task<int> wait_for_signal() {
+    for (;;) {
+      const int signal_number = co_await signals_.async_wait(asio::use_awaitable);
+      if (signal_number != kReplaceSignal) co_return signal_number;
+      if (keeper_) {
+        leaves_boxes_ = true;
+        co_return signal_number;
+      }
+      log::error("another daemon wants to take over, but boxes end with this one; stop it instead");
+    }
+  }
+
   session::ProcessGround process_ground(const asio::any_io_executor& executor) {
     return {.streams = {.executor = executor, .pool = journals_},
             .directory = state_.path() / "processes",
@@ -215,7 +227,7 @@ class Daemon {
   std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us
   TaskGroup keeper_watch_;
   backend::KeptEntries kept_;  // until it is taken over
-  const bool leaves_boxes_;
+  bool leaves_boxes_;
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
   session::Files files_;

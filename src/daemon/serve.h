@@ -15,6 +15,7 @@ struct ServeOptions {
   model::Config config;
   std::filesystem::path state_dir;
   std::string version;
+  bool replace = false;  // the daemon that has the state directory, which leaves its boxes to us
 };
 
 // With a keeper, boxes are to survive this process; `kept` is what the one before us left.
@@ -23,8 +24,8 @@ using MakeBackend = std::function<std::unique_ptr<backend::Backend>(
 
 // The life of the daemon: holds the state directory, listens, and serves until SIGTERM or SIGINT,
 // then lets requests finish for a while, ends its boxes or leaves them to the next daemon
-// (caisson.on_stop), and returns 0. A second signal ends it at once. Throws when it cannot start;
-// nothing is left behind then either.
+// (caisson.on_stop; always when that one asks for it), and returns 0. A second signal ends it at
+// once. Throws when it cannot start; nothing is left behind then either.
 int serve(ServeOptions options, const MakeBackend& make_backend);
 
 }  // namespace caisson::daemon

@@ -3,10 +3,16 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -45,15 +51,47 @@ UniqueFd open_directory(const fs::path& path) {
   return directory;
 }
 
-// Empty while the other daemon has the lock and has not written its pid yet.
-std::string holder(int lock) {
-  const std::string text(trim(read_all(lock, "lock", 64)));
-  return parse_integer(text) ? str("pid ", text) : "another process";
+// Nothing while the other daemon has the lock and has not written its pid yet.
+std::optional<pid_t> find_holder(const UniqueFd& lock) {
+  check_syscall("lock", ::lseek(lock.get(), 0, SEEK_SET));
+  const auto number = parse_integer(trim(read_all(lock.get(), "lock", 64)));
+  if (!number || *number <= 0) return std::nullopt;
+  return static_cast<pid_t>(*number);
+}
+
+std::string holder(const UniqueFd& lock) {
+  const std::optional<pid_t> pid = find_holder(lock);
+  return pid ? str("pid ", *pid) : "another process";
+}
+
+bool try_lock(const UniqueFd& lock, const std::string& name) {
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno != EWOULDBLOCK) throw SystemError(name, errno);
+  return false;
+}
+
+// The pid is that of the holder, for it is read while the lock is held and the process is known.
+bool wait_for_lock(const UniqueFd& lock, const std::string& name) {
+  constexpr std::chrono::seconds kPatience{40};  // more than a daemon gives its requests
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 5'000'000};
+  bool told = false;
+  for (const Deadline deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
+    const std::optional<pid_t> pid = told ? std::nullopt : find_holder(lock);
+    UniqueFd process;
+    if (pid) process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    if (try_lock(lock, name)) return true;
+    if (process && find_holder(lock) == pid) {
+      told = ::syscall(SYS_pidfd_send_signal, process.get(), kReplaceSignal, nullptr, 0) == 0;
+    }
+    ::nanosleep(&kPause, nullptr);
+  }
+  return false;
 }
 
 }  // namespace
 
-StateDir::StateDir(const fs::path& path) : path_(fs::absolute(path).lexically_normal()) {
+StateDir::StateDir(const fs::path& path, bool replace)
+    : path_(fs::absolute(path).lexically_normal()) {
   if (!path_.has_filename()) path_ = path_.parent_path();  // it ended in a slash
   make_directory(path_);
   const UniqueFd directory = open_directory(path_);
@@ -61,10 +99,11 @@ StateDir::StateDir(const fs::path& path) : path_(fs::absolute(path).lexically_no
   const std::string name = (path_ / "lock").native();
   lock_ = UniqueFd(check_syscall(
       name, ::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)));
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) throw SystemError(name, errno);
-    refuse(path_, str("is in use by ", holder(lock_.get()),
-                      ": stop that daemon or choose another with --state"));
+  if (!try_lock(lock_, name) && !(replace && wait_for_lock(lock_, name))) {
+    refuse(path_, str("is in use by ", holder(lock_),
+                      replace ? ", which does not go: see its log"
+                              : ": stop that daemon, take its place with --replace, or choose "
+                                "another with --state"));
   }
   check_syscall(name, ::ftruncate(lock_.get(), 0));
   try {

@@ -70,7 +70,8 @@ TEST(StateDir, BelongsToOneDaemonAtATime) {
   const std::string path = directory / "state";
   OtherDaemon other(path);
   EXPECT_EQ(refusal(path), str("state directory ", path, " is in use by pid ", other.pid(),
-                               ": stop that daemon or choose another with --state"));
+                               ": stop that daemon, take its place with --replace, or choose "
+                               "another with --state"));
   EXPECT_EQ(refusal(directory / "another"), "");
   other.kill();  // the kernel gives the lock back
   const StateDir state(path);

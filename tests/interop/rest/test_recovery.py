@@ -133,6 +133,32 @@ def test_parts_of_a_box_are_removed(start_daemon):
     daemon.stop()
 
 
+def test_a_daemon_takes_the_place_of_another_one(start_daemon):
+    first = start_daemon()
+    first.client.output("s", "echo kept > file; sleep 7008.5 & echo $! > pid")
+    process = {"command": "cat", "process_id": "p"}
+    pid = first.client("POST", session_path("s") + "/managed-process", process).json["pid"]
+    second = start_daemon(launch=False, state=first.state, arguments=["--replace"])
+    second.start()
+    assert first.process.wait(10) == 0
+    assert "stopped" in first.read_log()
+    assert second.client.output("s", "cat file; kill -0 $(cat pid) && echo alive").split() == ["kept", "alive"]
+    assert second.client("GET", session_path("s") + "/managed-process/p").json["pid"] == pid
+    second.stop()
+
+
+def test_a_daemon_that_keeps_nothing_is_not_replaced(start_daemon):
+    first = start_daemon('{"caisson": {"recovery": false}}')
+    first.client.output("s", "echo kept > file")
+    second = start_daemon(launch=False, state=first.state, arguments=["--replace"])
+    second.launch()
+    wait_until(lambda: "wants to take over" in first.read_log(), "a word about it")
+    second.process.kill()
+    second.process.wait()
+    assert first.client.output("s", "cat file") == "kept"
+    first.stop()
+
+
 def test_a_keeper_that_is_killed_is_replaced(start_daemon):
     daemon = start_daemon()
     daemon.client.output("s", "echo kept > file")
