@@ -54,6 +54,10 @@ std::string metrics_page(const Services& services) {
            sessions.timeouts);
   page.add("exec_oom_total", "counter", "Commands during which the box ran out of memory.",
            sessions.ooms);
+  page.add("processes_running", "gauge", "Managed processes that have not ended.",
+           services.processes.running());
+  page.add("processes_ended", "gauge", "Managed processes that have ended and are still known.",
+           services.processes.size() - services.processes.running());
   page.add("parked_shells", "gauge", "Shells that wait for a command.", sessions.parked_shells);
   page.add("pooled_boxes", "gauge", "Boxes that wait for a session.", sessions.pooled_boxes);
   page.add("pool_hits_total", "counter", "Sessions that found a box ready.", sessions.pool_hits);
