@@ -49,6 +49,11 @@ DaemonProcess::DaemonProcess(bool pools) {
   replace_file(config,
                str("box: {limits: {max_sessions: 5000}}\ncaisson:\n  pools: ",
                    pools ? "true" : "false", "\n  shell_idle_sec: 1\n  session_ttl_sec: 3600\n"));
+  start();
+}
+
+void DaemonProcess::start() {
+  const std::filesystem::path config = directory_.path() / "caisson.yaml";
   auto [read_end, write_end] = make_pipe();
   const UniqueFd null = open_file("/dev/null", O_RDWR);
   Command command;
@@ -58,7 +63,7 @@ DaemonProcess::DaemonProcess(bool pools) {
                   "--config",      config.native()};
   command.env = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
   command.fds = {{null.get(), 0}, {null.get(), 1}, {write_end.get(), 2}};
-  const Clock::time_point start = Clock::now();
+  const Clock::time_point begin = Clock::now();
   process_ = spawn(command);
   write_end.reset();
   log_ = std::move(read_end);
@@ -66,7 +71,13 @@ DaemonProcess::DaemonProcess(bool pools) {
   Loop loop;
   const std::unique_ptr<net::Client> client = connect(loop);
   loop.await(ask(*client, "GET", "/healthz"));
-  ready_ms_ = milliseconds_since(start);
+  ready_ms_ = milliseconds_since(begin);
+}
+
+void DaemonProcess::kill_and_start() {
+  process_.kill(SIGKILL);
+  process_.wait();
+  start();
 }
 
 DaemonProcess::~DaemonProcess() {

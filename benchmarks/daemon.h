@@ -23,13 +23,17 @@ class DaemonProcess {
   std::string pid() const { return std::to_string(process_.pid()); }
   double ready_ms() const { return ready_ms_; }  // from its start to its first answer
   std::unique_ptr<net::Client> connect(Loop& loop) const;
+  // SIGKILL, and another one on the same state. Returns when that answers.
+  void kill_and_start();
 
  private:
+  void start();
+
   TemporaryDirectory directory_;
   UniqueFd log_;
   ChildProcess process_;
   std::string address_;
-  double ready_ms_ = 0;
+  double ready_ms_ = 0;  // of the last start
 };
 
 // One request; throws unless the answer is a success. The body is returned.

@@ -27,11 +27,9 @@ struct Measurement {
 
 // Memory comes first: what other measurements leave behind is freed by the kernel in its own time.
 const std::vector<Measurement>& measurements() {
-  static const std::vector<Measurement> all{{"memory", measure_memory},
-                                            {"exec", measure_exec},
-                                            {"lifecycle", measure_lifecycle},
-                                            {"throughput", measure_throughput},
-                                            {"rest", measure_rest}};
+  static const std::vector<Measurement> all{
+      {"memory", measure_memory},         {"exec", measure_exec}, {"lifecycle", measure_lifecycle},
+      {"throughput", measure_throughput}, {"rest", measure_rest}, {"processes", measure_processes}};
   return all;
 }
 

@@ -20,6 +20,9 @@ void measure_memory(const Options& options, Report& report);
 // The same through a daemon, over REST.
 void measure_rest(const Options& options, Report& report);
 
+// Long-lived processes: the relay, the journal, and coming back after the daemon was killed.
+void measure_processes(const Options& options, Report& report);
+
 // Where the time of create + exec + destroy goes.
 void trace_lifecycle(const Options& options, Report& report);
 

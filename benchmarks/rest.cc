@@ -1,3 +1,4 @@
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -109,32 +110,51 @@ void measure_calls(Caller& ready, Caller& plain, const Options& options, Report&
   add("REST: delete a session", pooled.remove.summary(), std::nullopt, std::nullopt);
 }
 
-Task<void> exec_until(net::Client& client, std::string session, Deadline end, unsigned& done) {
-  while (Clock::now() < end) {
-    co_await exec_in(client, session);
-    ++done;
+// One of several callers at the same time: like a thread of the peer's, each has a thread, a
+// connection and a session of its own.
+struct ParallelCaller {
+  ParallelCaller(const DaemonProcess& daemon, std::size_t number)
+      : client(daemon.connect(loop)), session(str("rate-", number)) {}
+
+  unsigned exec_until(Deadline end) {
+    unsigned done = 0;
+    for (; Clock::now() < end; ++done) loop.await(exec_in(*client, session));
+    return done;
   }
+
+  Loop loop;
+  std::unique_ptr<net::Client> client;
+  std::string session;
+};
+using ParallelCallers = std::vector<std::unique_ptr<ParallelCaller>>;
+
+double execs_per_second(const ParallelCallers& callers, std::size_t count, Seconds duration) {
+  const Clock::time_point start = Clock::now();
+  const Deadline end = start + std::chrono::duration_cast<Clock::duration>(duration);
+  std::vector<std::future<unsigned>> running;
+  for (std::size_t i = 0; i < count; ++i) {
+    running.push_back(std::async(std::launch::async,
+                                 [&caller = *callers[i], end] { return caller.exec_until(end); }));
+  }
+  unsigned done = 0;
+  for (std::future<unsigned>& caller : running) done += caller.get();
+  return done / Seconds(Clock::now() - start).count();
 }
 
 void measure_rates(Caller& caller, const Options& options, Report& report) {
   constexpr std::size_t kCounts[] = {1, 2, 4, 16};
   const Seconds slice(options.quick ? 0.1 : 0.5);
-  std::vector<std::unique_ptr<net::Client>> clients;
-  for (std::size_t i = 0; i < 16; ++i) clients.push_back(caller.daemon.connect(caller.loop));
+  ParallelCallers callers;
+  for (std::size_t i = 0; i < 16; ++i) {
+    callers.push_back(std::make_unique<ParallelCaller>(caller.daemon, i));
+  }
   Samples ours[std::size(kCounts)];
   Samples spawned[std::size(kCounts)];
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < std::size(kCounts); ++i) {
     contenders.push_back({[&, i](bool counts) {
-      const Clock::time_point start = Clock::now();
-      const Deadline end = start + std::chrono::duration_cast<Clock::duration>(slice);
-      unsigned done = 0;
-      std::vector<Task<void>> tasks;
-      for (std::size_t c = 0; c < kCounts[i]; ++c) {
-        tasks.push_back(exec_until(*clients[c], str("rate-", c), end, done));
-      }
-      caller.loop.await_all(std::move(tasks));
-      if (counts) ours[i].add(done / Seconds(Clock::now() - start).count());
+      const double rate = execs_per_second(callers, kCounts[i], slice);
+      if (counts) ours[i].add(rate);
     }});
     contenders.push_back({[&, i](bool counts) {
       const double rate = spawns_per_second(kCounts[i], slice);
@@ -215,7 +235,9 @@ void measure_rest(const Options& options, Report& report) {
   report.note(
       "REST: a native client that keeps its connection, and a daemon with and one without parked "
       "shells and pools; a call that is to find something ready begins when it is; the peer runs "
-      "`sh -c true`, ours the same command in a login shell");
+      "`sh -c true`, ours the same command in a login shell; for rates, ours has as many threads "
+      "and "
+      "connections as the peer has threads");
 }
 
 }  // namespace caisson::benchmarks

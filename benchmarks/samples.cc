@@ -28,4 +28,11 @@ Summary Samples::summary() const {
           .p90 = quantile(sorted, 0.9)};
 }
 
+double Samples::quantile(double fraction) const {
+  if (values_.empty()) return 0;
+  std::vector<double> sorted = values_;
+  std::sort(sorted.begin(), sorted.end());
+  return benchmarks::quantile(sorted, fraction);
+}
+
 }  // namespace caisson::benchmarks

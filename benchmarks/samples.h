@@ -22,6 +22,7 @@ class Samples {
   void add(double value) { values_.push_back(value); }
   bool empty() const { return values_.empty(); }
   Summary summary() const;  // zeros when empty
+  double quantile(double fraction) const;
 
  private:
   std::vector<double> values_;
