@@ -2,35 +2,30 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "base/error.h"
+#include "wire/samples_for_test.h"
 
 namespace caisson::wire {
 namespace {
 
-const std::vector<KeeperRequest>& requests() {
-  static const std::vector<KeeperRequest> all{
-      Keep{.name = "session/a", .data = std::string("{\0}", 3)}, Keep{}, Drop{.name = "session/a"},
-      TellAll{}, Quit{}};
-  return all;
-}
+using samples::keeper_replies;
+using samples::keeper_requests;
 
-const std::vector<KeeperReply>& replies() {
-  static const std::vector<KeeperReply> all{Kept{.name = "session/a", .data = "{}"}, Kept{},
-                                            KeptAll{}, KeptAll{.version = 7, .pid = 8}};
-  return all;
+TEST(KeeperMessage, SamplesCoverEveryKind) {
+  EXPECT_TRUE(samples::complete(keeper_requests()));
+  EXPECT_TRUE(samples::complete(keeper_replies()));
 }
 
 TEST(KeeperMessage, ComesBackAsItWasSent) {
-  for (const KeeperRequest& request : requests()) {
+  for (const KeeperRequest& request : keeper_requests()) {
     EXPECT_EQ(decode_keeper_request(encode(request)), request);
   }
-  for (const KeeperReply& reply : replies()) EXPECT_EQ(decode_keeper_reply(encode(reply)), reply);
+  for (const KeeperReply& reply : keeper_replies())
+    EXPECT_EQ(decode_keeper_reply(encode(reply)), reply);
 }
 
 TEST(KeeperMessage, IsRefusedWhenCutOrExtended) {
-  for (const KeeperRequest& request : requests()) {
+  for (const KeeperRequest& request : keeper_requests()) {
     const std::string whole = encode(request);
     for (std::size_t length = 0; length < whole.size(); ++length) {
       EXPECT_THROW(decode_keeper_request(whole.substr(0, length)), Error) << length;

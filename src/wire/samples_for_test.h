@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "wire/guest.h"
+#include "wire/keeper.h"
 #include "wire/launch.h"
 
 // At least one message of every kind, with every field away from its default, and the edges of
@@ -36,6 +37,16 @@ inline std::vector<OwnerMessage> owner_messages() {
             .cwd = std::string(300, 'd'),
             .uid = kMax32,
             .gid = kMax32},
+      Start{.id = 8, .argv = {"/bin/cat"}, .cwd = "/", .remember = true},
+      Start{.id = 9, .argv = {"/bin/cat"}, .cwd = "/", .report_start = false, .after = 8},
+      Start{.id = 10, .argv = {"/bin/cat"}, .cwd = "/", .after = kMax64, .cgroups = kMax32},
+      Start{.id = 11, .argv = {"/bin/sh"}, .cwd = "/", .terminal = TerminalSize{}},
+      Start{.id = 12,
+            .argv = {"/bin/sh"},
+            .cwd = "/",
+            .remember = true,
+            .cgroups = 1,
+            .terminal = TerminalSize{.rows = 0xffff, .columns = 0xffff}},
       Signal{.id = 7, .signal_number = 15, .group = true},
       Signal{.id = kMax64, .signal_number = -1, .group = false},
       End{.grace_ms = 2500},
@@ -46,6 +57,7 @@ inline std::vector<OwnerMessage> owner_messages() {
       Indirect{.size = kMax64},
       ListProcesses{},
       Forget{.id = 7},
+      Forget{.id = kMax64},
   };
 }
 
@@ -73,6 +85,8 @@ inline std::vector<GuestMessage> guest_messages() {
           .last_id = 9,
           .running = {{.id = 7, .pid = 12, .remember = true}, {.id = kMax64, .pid = -1}},
           .ended = {{.id = 8, .status = 9, .user_us = 1, .system_us = 2, .peak_memory_bytes = 3}}},
+      Processes{.last_id = 4, .running = {{.id = 1, .pid = 2}, {.id = 4, .pid = 9}}},
+      Processes{.last_id = kMax64, .ended = std::vector<Exited>(3, {.id = 2, .status = 0x100})},
   };
   Ready all;
   for (std::uint8_t proof = 0; proof < kProofCount; ++proof) {
@@ -170,6 +184,28 @@ inline std::vector<LaunchReply> launch_replies() {
       Launched{.pid = -1},
       LaunchFailed{.step = "new namespaces", .error_number = 28},
       LaunchFailed{.step = std::string(2000, 's'), .error_number = -1},
+  };
+}
+
+inline std::vector<KeeperRequest> keeper_requests() {
+  return {
+      Keep{.name = "session/a", .data = std::string("{\0}", 3)},
+      Keep{},
+      Keep{.name = std::string(300, 'n'), .data = std::string(1000, 'd')},
+      Drop{.name = "session/a"},
+      Drop{},
+      TellAll{},
+      Quit{},
+  };
+}
+
+inline std::vector<KeeperReply> keeper_replies() {
+  return {
+      Kept{.name = "session/a", .data = "{}"},
+      Kept{},
+      KeptAll{},
+      KeptAll{.version = 7, .pid = 8},
+      KeptAll{.version = kMax32, .pid = std::numeric_limits<std::int32_t>::min()},
   };
 }
 
