@@ -26,7 +26,7 @@ class Loop {
   T await(Task<T> task) {
     std::optional<T> result;
     auto body = [](Task<T> inner, std::optional<T>& out) -> Task<void> {
-      out = co_await std::move(inner);
+      out.emplace(co_await std::move(inner));
     };
     finish(body(std::move(task), result));
     return std::move(*result);

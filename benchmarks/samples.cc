@@ -9,7 +9,7 @@ namespace {
 
 // The value that the share `fraction` of all values does not exceed; between two values, the
 // straight line.
-double quantile(const std::vector<double>& sorted, double fraction) {
+double quantile_of(const std::vector<double>& sorted, double fraction) {
   const double place = fraction * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(std::floor(place));
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
@@ -23,16 +23,16 @@ Summary Samples::summary() const {
   std::vector<double> sorted = values_;
   std::sort(sorted.begin(), sorted.end());
   return {.n = sorted.size(),
-          .median = quantile(sorted, 0.5),
+          .median = quantile_of(sorted, 0.5),
           .min = sorted.front(),
-          .p90 = quantile(sorted, 0.9)};
+          .p90 = quantile_of(sorted, 0.9)};
 }
 
 double Samples::quantile(double fraction) const {
   if (values_.empty()) return 0;
   std::vector<double> sorted = values_;
   std::sort(sorted.begin(), sorted.end());
-  return benchmarks::quantile(sorted, fraction);
+  return quantile_of(sorted, fraction);
 }
 
 }  // namespace caisson::benchmarks

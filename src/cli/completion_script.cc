@@ -16,7 +16,7 @@ constexpr std::string_view kListImages = "caisson image ls --quiet 2>/dev/null";
 constexpr std::string_view kListSessions = "caisson ls --quiet 2>/dev/null";
 
 // In single quotes, as every shell reads them.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -41,7 +41,7 @@ std::string bash_steps(const CompletedCommand& program) {
   std::string steps;
   walk(program, [&](const CompletedCommand&, const std::string& path) {
     if (path == program.name) return;
-    steps += str("      ", quoted(path), ") path=", quoted(path), " ;;\n");
+    steps += str("      ", in_quotes(path), ") path=", in_quotes(path), " ;;\n");
   });
   return steps;
 }
@@ -50,7 +50,7 @@ std::string bash_steps(const CompletedCommand& program) {
 std::string bash_values(const CompletedOption& option) {
   switch (option.value) {
     case ValueKind::choice:
-      return str("_caisson_reply -W ", quoted(join(option.choices, " ")));
+      return str("_caisson_reply -W ", in_quotes(join(option.choices, " ")));
     case ValueKind::path:
       return "_caisson_reply -f";
     case ValueKind::directory:
@@ -73,7 +73,7 @@ std::string bash_option_values(const CompletedCommand& program) {
       if (option.value == ValueKind::none) continue;
       std::vector<std::string> patterns;
       patterns.reserve(option.names.size());
-      for (const std::string& name : option.names) patterns.push_back(quoted(str(path, " ", name)));
+      for (const std::string& name : option.names) patterns.push_back(in_quotes(str(path, " ", name)));
       branches += str("    ", join(patterns, " | "), ") ", bash_values(option), "; return ;;\n");
     }
   });
@@ -93,10 +93,10 @@ std::string bash_words(const CompletedCommand& program) {
     std::vector<std::string> names;
     names.reserve(command.subcommands.size());
     for (const CompletedCommand& sub : command.subcommands) names.push_back(sub.name);
-    if (!names.empty()) others = str("_caisson_reply -W ", quoted(join(names, " ")));
+    if (!names.empty()) others = str("_caisson_reply -W ", in_quotes(join(names, " ")));
     branches +=
-        str("    ", quoted(path), ")\n      if [[ $current == -* ]]; then _caisson_reply -W ",
-            quoted(join(words, " ")), "; else ", others, "; fi ;;\n");
+        str("    ", in_quotes(path), ")\n      if [[ $current == -* ]]; then _caisson_reply -W ",
+            in_quotes(join(words, " ")), "; else ", others, "; fi ;;\n");
   });
   return branches;
 }
@@ -175,7 +175,7 @@ std::string zsh_function(const CompletedCommand& command, const std::string& pat
 std::string fish_values(const CompletedOption& option) {
   switch (option.value) {
     case ValueKind::choice:
-      return str(" -x -a ", quoted(join(option.choices, " ")));
+      return str(" -x -a ", in_quotes(join(option.choices, " ")));
     case ValueKind::path:
       return " -r -F";
     case ValueKind::directory:
@@ -194,7 +194,7 @@ std::string fish_values(const CompletedOption& option) {
 
 std::string fish_lines(const CompletedCommand& command, const std::string& path) {
   const std::string start =
-      str("complete -c caisson -n ", quoted(str("__caisson_at \"", path, "\"")));
+      str("complete -c caisson -n ", in_quotes(str("__caisson_at \"", path, "\"")));
   std::string out;
   for (const CompletedOption& option : command.options) {
     out += start;
@@ -202,13 +202,13 @@ std::string fish_lines(const CompletedCommand& command, const std::string& path)
       const bool is_long = name.starts_with("--");
       out += str(is_long ? " -l " : " -s ", name.substr(is_long ? 2 : 1));
     }
-    out += str(fish_values(option), " -d ", quoted(option.description), "\n");
+    out += str(fish_values(option), " -d ", in_quotes(option.description), "\n");
   }
   for (const CompletedOption& argument : command.arguments) {
     if (argument.value != ValueKind::text) out += str(start, fish_values(argument), "\n");
   }
   for (const CompletedCommand& sub : command.subcommands) {
-    out += str(start, " -x -a ", sub.name, " -d ", quoted(sub.description), "\n");
+    out += str(start, " -x -a ", sub.name, " -d ", in_quotes(sub.description), "\n");
   }
   return out;
 }
@@ -289,12 +289,12 @@ std::string fish_completion(const CompletedCommand& program) {
   walk(program, [&](const CompletedCommand& command, const std::string& path) {
     if (path != program.name) {
       steps +=
-          str("            case ", quoted(path), "\n                set path ", quoted(path), "\n");
+          str("            case ", in_quotes(path), "\n                set path ", in_quotes(path), "\n");
     }
     lines += fish_lines(command, path);
     if (command.runs_command) {
       steps +=
-          str("            case ", quoted(str(path, " --")), "\n                set path --\n");
+          str("            case ", in_quotes(str(path, " --")), "\n                set path --\n");
     }
   });
   return str(R"(# fish completion for caisson; made by `caisson completion fish`

@@ -64,7 +64,7 @@ std::string holder(const UniqueFd& lock) {
   return pid ? str("pid ", *pid) : "another process";
 }
 
-bool try_lock(const UniqueFd& lock, const std::string& name) {
+bool take_lock(const UniqueFd& lock, const std::string& name) {
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return true;
   if (errno != EWOULDBLOCK) throw SystemError(name, errno);
   return false;
@@ -79,7 +79,7 @@ bool wait_for_lock(const UniqueFd& lock, const std::string& name) {
     const std::optional<pid_t> pid = told ? std::nullopt : find_holder(lock);
     UniqueFd process;
     if (pid) process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
-    if (try_lock(lock, name)) return true;
+    if (take_lock(lock, name)) return true;
     if (process && find_holder(lock) == pid) {
       told = ::syscall(SYS_pidfd_send_signal, process.get(), kReplaceSignal, nullptr, 0) == 0;
     }
@@ -99,7 +99,7 @@ StateDir::StateDir(const fs::path& path, bool replace)
   const std::string name = (path_ / "lock").native();
   lock_ = UniqueFd(check_syscall(
       name, ::openat(directory.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)));
-  if (!try_lock(lock_, name) && !(replace && wait_for_lock(lock_, name))) {
+  if (!take_lock(lock_, name) && !(replace && wait_for_lock(lock_, name))) {
     refuse(path_, str("is in use by ", holder(lock_),
                       replace ? ", which does not go: see its log"
                               : ": stop that daemon, take its place with --replace, or choose "
