@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -50,12 +51,24 @@ void add_serve(CLI::App& program, Invocation& invocation);
 void add_exec(CLI::App& program, Invocation& invocation);
 void add_sessions(CLI::App& program, Invocation& invocation);  // ls, inspect, rm
 void add_stats(CLI::App& program, Invocation& invocation);
+void add_start(CLI::App& program, Invocation& invocation);
+void add_processes(CLI::App& program, Invocation& invocation);  // ps, signal, stop
+void add_logs(CLI::App& program, Invocation& invocation);
+void add_attach(CLI::App& program, Invocation& invocation);
 void add_cp(CLI::App& program, Invocation& invocation);
 void add_image(CLI::App& program, Invocation& invocation);
 void add_doctor(CLI::App& program, Invocation& invocation);
 void add_config(CLI::App& program, Invocation& invocation);
 void add_version(CLI::App& program, Invocation& invocation);
 void add_completion(CLI::App& program, Invocation& invocation);
+
+// SESSION and [ID], of subcommands that are about one process.
+void add_process_arguments(CLI::App& app, std::string& session, std::string& process);
+
+// Whether a command with words of its own follows "--" in this subcommand.
+inline bool takes_command(std::string_view subcommand) {
+  return subcommand == "exec" || subcommand == "start";
+}
 
 // Throws validation_error with the names of the ones that are built in.
 const BackendKind& get_backend(const std::vector<BackendKind>& backends, const std::string& name);

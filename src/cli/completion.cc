@@ -57,7 +57,7 @@ CompletedOption describe(const CLI::Option& source) {
 CompletedCommand describe(const CLI::App& source) {
   CompletedCommand command{.name = source.get_name(),
                            .description = source.get_description(),
-                           .runs_command = source.get_name() == "exec"};
+                           .runs_command = takes_command(source.get_name())};
   for (const CLI::Option* option : source.get_options()) {
     auto& list = option->get_positional() ? command.arguments : command.options;
     list.push_back(describe(*option));

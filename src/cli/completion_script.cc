@@ -89,7 +89,12 @@ std::string bash_words(const CompletedCommand& program) {
     }
     if (command.runs_command) words.emplace_back("--");
     std::string others = command.runs_command ? "_caisson_reply -W --" : ":";
-    if (!command.arguments.empty()) others = bash_values(command.arguments.back());
+    // Which argument it is takes more than bash knows: the first that has something to offer.
+    for (const CompletedOption& argument : command.arguments) {
+      if (argument.value == ValueKind::text) continue;
+      others = bash_values(argument);
+      break;
+    }
     std::vector<std::string> names;
     names.reserve(command.subcommands.size());
     for (const CompletedCommand& sub : command.subcommands) names.push_back(sub.name);

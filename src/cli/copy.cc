@@ -61,13 +61,21 @@ void copy_output(UniqueFd pipe, const Sink& sink) {
   }
 }
 
-void copy_input(int from, UniqueFd pipe, int stop) {
-  std::vector<char> block(kBlock);
+std::optional<std::string> read_piece(int from, int stop) {
+  std::string block(kBlock, '\0');
   while (wait_for_input(from, stop)) {
     const ssize_t got = ::read(from, block.data(), block.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) return;  // the end; what cannot be read is the end, too
-    if (write_fully(pipe.get(), {block.data(), static_cast<std::size_t>(got)}) != 0) return;
+    if (got <= 0) break;
+    block.resize(static_cast<std::size_t>(got));
+    return block;
+  }
+  return std::nullopt;
+}
+
+void copy_input(int from, UniqueFd pipe, int stop) {
+  while (const std::optional<std::string> piece = read_piece(from, stop)) {
+    if (write_fully(pipe.get(), *piece) != 0) return;
   }
 }
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ using Sink = std::function<bool(std::string_view bytes)>;
 
 // Passes everything on until the end of the pipe, or until the sink wants no more.
 void copy_output(UniqueFd pipe, const Sink& sink);
+
+// The next bytes, as they come; nullopt at the end, and when `stop` becomes readable. What cannot
+// be read is at its end, too. Both are borrowed.
+std::optional<std::string> read_piece(int from, int stop);
 
 // Passes `from` on to the pipe until one of them ends or `stop` becomes readable. Both are
 // borrowed.

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/option.h"
 #include "cli/report.h"
+#include "cli/signals.h"
 #include "daemon/token.h"
 #include "model/config.h"
 #include "net/address.h"
@@ -151,7 +152,8 @@ json::value DaemonClient::parse(std::string_view body) const {
 }
 
 // Says in our words that nobody is there.
-Task<net::Response> DaemonClient::reach(Task<net::Response> answer) {
+template <typename Answer>
+Task<Answer> DaemonClient::reach(Task<Answer> answer) {
   try {
     co_return co_await std::move(answer);
   } catch (const Error& error) {
@@ -185,6 +187,12 @@ Task<net::Response> DaemonClient::open(net::ClientRequest request) {
     response.body += *piece;
   }
   throw error_of(response);
+}
+
+Task<net::WebSocket> DaemonClient::open_websocket(net::WebSocketRequest request) {
+  net::WebSocketAnswer answer = co_await reach(client_.open_websocket(std::move(request)));
+  if (!answer.socket) throw error_of(answer.response);
+  co_return std::move(*answer.socket);
 }
 
 Task<json::value> DaemonClient::call(std::string method, std::string target, std::string body) {
@@ -223,9 +231,7 @@ void exit_on_signals() {
   struct sigaction action {};
   action.sa_handler = exit_for_signal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction current {};
-    check_syscall("sigaction", ::sigaction(number, nullptr, &current));
-    if (current.sa_handler == SIG_IGN) continue;
+    if (is_ignored(number)) continue;
     check_syscall("sigaction", ::sigaction(number, &action, nullptr));
   }
 }

@@ -63,8 +63,12 @@ class DaemonClient {
   Task<net::Response> open(net::ClientRequest request);
   Task<std::optional<std::string>> read_some() { return client_.read_some(); }
 
+  // The websocket has a connection of its own.
+  Task<net::WebSocket> open_websocket(net::WebSocketRequest request);
+
  private:
-  Task<net::Response> reach(Task<net::Response> answer);
+  template <typename Answer>
+  Task<Answer> reach(Task<Answer> answer);
   Error error_of(const net::Response& response) const;
   boost::json::value parse(std::string_view body) const;
 

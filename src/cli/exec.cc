@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/exec_options.h"
+#include "cli/exec_terminal.h"
 #include "cli/one_shot.h"
 #include "cli/option.h"
 #include "cli/report.h"
@@ -38,6 +39,7 @@ struct Request {
   std::optional<std::string> url;
   std::optional<std::string> request_id;
   bool keep_session = false;
+  bool tty = false;
   bool json = false;
   bool quiet = false;
 };
@@ -160,12 +162,9 @@ OneShot one_shot(const Request& request, const ExecPlan& plan, std::vector<std::
   throw Error(ErrorCode::validation_error, sentence);
 }
 
-void note_overridden(const Request& request, const std::vector<std::string>& overridden) {
+void note_profile(const Request& request, const std::vector<std::string>& overridden) {
   if (request.json || request.quiet) return;
-  for (const std::string& field : overridden) {
-    note(str("the profile ", request.options.profile.value_or(""), " decides about ", field,
-             ", not the command line"));
-  }
+  note_overridden(request.options.profile.value_or(""), overridden);
 }
 
 // Options that make sense only on one side of -s.
@@ -173,6 +172,7 @@ void check_session_options(const Request& request) {
   if (!request.session) {
     if (request.url) refuse("--url: names a daemon, and only -s NAME needs one");
     if (request.keep_session) refuse("--keep-session: there is no session; name one with -s");
+    if (request.tty) refuse("-t: there are terminals in sessions only; name one with -s");
     if (request.request_id) refuse("--request-id: only a session knows ids; name one with -s");
     return;
   }
@@ -185,15 +185,40 @@ void check_session_options(const Request& request) {
   }
 }
 
+// A terminal is for somebody who sits there: what is for programs has no meaning.
+void check_terminal_options(const Request& request) {
+  if (request.json) refuse("--json: the output of a command with a terminal is not collected");
+  if (request.options.timeout) refuse("--timeout: a command with a terminal has none");
+  if (request.keep_session) refuse("--keep-session: a command with a terminal has no timeout");
+  if (request.request_id) refuse("--request-id: a command with a terminal cannot be asked again");
+  if (request.options.interactive && ::isatty(STDIN_FILENO) == 0) {
+    refuse("-t: standard input is no terminal; leave -t away");
+  }
+}
+
+int exec_on_terminal(const Request& request, DaemonPlace daemon,
+                     const std::vector<std::string>& command) {
+  check_terminal_options(request);
+  TerminalExec exec{.daemon = std::move(daemon),
+                    .session = session_name(*request.session),
+                    .settings = plan_session(request.options, std::filesystem::current_path(),
+                                             process_environment()),
+                    .options = request.options,
+                    .command = command};
+  note_profile(request, exec.settings.overridden);
+  return run_on_terminal(std::move(exec));
+}
+
 int exec_in_session(const Request& request, const std::vector<std::string>& command) {
   const Environment environment = process_environment();
   SessionExec exec{.session = session_name(*request.session), .json = request.json};
   const DaemonOptions options{.url = request.url, .state = request.state};
   exec.daemon = find_daemon(options, environment, ::geteuid() == 0);
   exec.daemon.alternative = ", or leave -s away to run the command in a box of its own";
+  if (request.tty) return exec_on_terminal(request, std::move(exec.daemon), command);
   SessionRequest planned =
       plan_session_exec(request.options, std::filesystem::current_path(), environment);
-  note_overridden(request, planned.overridden);
+  note_profile(request, planned.overridden);
   exec.request = std::move(planned.body);
   exec.request["cmd"] = shell_command(command);
   if (request.keep_session) {
@@ -216,7 +241,7 @@ int run_exec(const Request& request, const Invocation& invocation) {
   BackendOptions options{.state_dir = state_directory(request.state, environment, ::geteuid() == 0),
                          .allow_missing = allowed_missing(request.allow_missing, environment)};
   const ExecPlan plan = plan_exec(request.options, std::filesystem::current_path(), environment);
-  note_overridden(request, plan.overridden);
+  note_profile(request, plan.overridden);
 
   asio::io_context io(1);
   const std::unique_ptr<backend::Backend> backend =
@@ -246,12 +271,6 @@ int run_exec(const Request& request, const Invocation& invocation) {
   return code;
 }
 
-std::string profile_names() {
-  std::vector<std::string> names;
-  for (const model::Profile& profile : model::builtin_profiles()) names.push_back(profile.name);
-  return join(names, "|");
-}
-
 constexpr const char* kFooter = R"(The exit code is the command's own, or
   124      it ran into --timeout
   125      caisson itself failed
@@ -266,6 +285,7 @@ Examples:
   caisson exec --network on --workspace . -- pip install --target vendor requests
   caisson exec -s build --workspace . -- make
   caisson exec -s build --request-id release-7 -- ./publish
+  caisson exec -it -s build -- bash
 
 With -s the command runs in a session of the daemon, which is made if there is none; a session
 that exists keeps its settings. Output goes through the daemon as text. With -i all of standard
@@ -284,27 +304,16 @@ void add_exec(CLI::App& program, Invocation& invocation) {
            "Run it in this session of the daemon, which keeps the box for the next command");
   app.add_flag("-i,--interactive", options.interactive,
                "Pass standard input on; without, the command reads nothing");
+  app.add_flag("-t,--tty", request->tty,
+               "With -s: give the command a terminal; -it makes it yours, as with ssh -t");
   add_list(app, "-e,--env", options.env, "NAME[=VALUE]",
            "Set a variable; without a value, take yours (repeatable)");
   add_text(app, "-w,--workdir", options.workdir, "DIR",
            "Directory in the box to start in (default /workspace)");
-  add_text(app, "--workspace", options.workspace, "HOST[:ro|rw]",
-           "Show this host directory as /workspace");
-  add_list(app, "--mount", options.mounts, "HOST:BOX[:ro|rw]",
-           "Show a host path in the box, writable unless :ro (repeatable)");
-  add_text(app, "--network", options.network, "on|off",
-           "Own network behind NAT, or none (default)");
+  add_box_options(app, options);
   add_text(app, "--memory", options.memory, "MB", "Memory limit, e.g. 512 or 2G (default 512)");
-  add_text(app, "--cpus", options.cpus, "N", "CPU limit, fractions allowed (default 1)");
-  add_text(app, "--pids", options.pids, "N", "Most processes and threads at a time (default 128)");
   add_text(app, "--timeout", options.timeout, "S",
            "Kill the command after so many seconds, fractions allowed (default: never)");
-  add_text(app, "--image", options.image, "IMAGE",
-           "An imported root file system (default: the host's)");
-  app.add_flag("--writable", options.writable,
-               "Let the command change the root file system; the changes go with the box");
-  add_text(app, "--profile", options.profile, profile_names(),
-           "Named defaults and locks for all of these");
   add_text(app, "--backend", request->backend, "NAME", "What makes the box (default native)");
   add_allow_missing(app, request->allow_missing);
   add_state(app, request->state);

@@ -205,6 +205,16 @@ SessionRequest plan_session_exec(const ExecOptions& options, const fs::path& cwd
   return request;
 }
 
+SessionRequest plan_session(ExecOptions options, const fs::path& cwd,
+                            const Environment& environment) {
+  options.env.clear();
+  options.workdir.reset();
+  options.timeout.reset();
+  SessionRequest request = plan_session_exec(options, cwd, environment);
+  for (const char* field : {"env", "workdir", "timeout_sec"}) request.body.erase(field);
+  return request;
+}
+
 std::string shell_quoted(std::string_view word) {
   std::string out = "'";
   for (const char c : word) {

@@ -54,6 +54,10 @@ struct SessionRequest {
 SessionRequest plan_session_exec(const ExecOptions& options, const std::filesystem::path& cwd,
                                  const Environment& environment);
 
+// The same for the session itself: what is each command's own is left out.
+SessionRequest plan_session(ExecOptions options, const std::filesystem::path& cwd,
+                            const Environment& environment);
+
 // A word as sh reads it back, whatever is in it.
 std::string shell_quoted(std::string_view word);
 // A line for sh that runs this program with these arguments. It takes the place of the shell, so

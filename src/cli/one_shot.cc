@@ -18,6 +18,7 @@
 #include "async/event.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/signals.h"
 
 namespace caisson::cli {
 
@@ -31,13 +32,6 @@ constexpr auto kKillDeadline = std::chrono::seconds(5);
 // How long output that is on its way is waited for when somebody wants to end it all.
 constexpr auto kLinger = milliseconds(200);
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
-
-// A program that was started with a signal ignored (nohup, a job in the background) leaves it so.
-bool is_ignored(int signal_number) {
-  struct sigaction current {};
-  check_syscall("sigaction", ::sigaction(signal_number, nullptr, &current));
-  return current.sa_handler == SIG_IGN;
-}
 
 // What goes on while the command runs. Handlers of the loop share it, so that one which is due when
 // all is over finds it.

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/exec_options.h"
+
 // The few kinds of options that subcommands have. Values are taken as text, whatever they look
 // like, and judged by us: then every fault is told in the same words.
 namespace caisson::cli {
@@ -20,6 +22,8 @@ CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<std::
 // Options of several subcommands.
 void add_json(CLI::App& app, bool& target);
 void add_state(CLI::App& app, std::optional<std::string>& target);
+// What a box is made of, except its memory.
+void add_box_options(CLI::App& app, ExecOptions& options);
 void add_allow_missing(CLI::App& app, std::vector<std::string>& target);
 
 }  // namespace caisson::cli

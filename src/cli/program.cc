@@ -19,12 +19,12 @@ namespace {
   throw Error(ErrorCode::validation_error, sentence);
 }
 
-// As the library writes it, and what it cannot know: that a command follows the options of exec.
+// As the library writes it, and what it cannot know: that a command follows the options.
 class Formatter final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
     std::string usage = CLI::Formatter::make_usage(app, std::move(name));
-    if (app->get_name() != "exec") return usage;
+    if (!takes_command(app->get_name())) return usage;
     return str(trim(usage), " -- CMD [ARGS...]\n");
   }
 };
@@ -53,8 +53,8 @@ void refuse_extras(const CLI::App& program) {
   const std::string extra = printable(extras.front());
   const std::string help = str("; see ", path, " --help");
   if (extra.starts_with('-') && extra != "-") refuse(str("unknown option ", extra, help));
-  if (app.get_name() == "exec") {
-    refuse(str("exec: write the command behind --, as in: caisson exec -- ", extra));
+  if (takes_command(app.get_name())) {
+    refuse(str(app.get_name(), ": write the command behind --, as in: ", path, " -- ", extra));
   }
   const std::vector<std::string> names = names_of_subcommands(app);
   if (!names.empty()) {
@@ -123,6 +123,10 @@ int Program::run() {
   add_serve(app, invocation_);
   add_sessions(app, invocation_);
   add_stats(app, invocation_);
+  add_start(app, invocation_);
+  add_processes(app, invocation_);
+  add_logs(app, invocation_);
+  add_attach(app, invocation_);
   add_cp(app, invocation_);
   add_image(app, invocation_);
   add_doctor(app, invocation_);
@@ -142,8 +146,8 @@ int Program::run() {
     refuse_as_we_say(app, error);
   }
   refuse_extras(app);
-  if (invocation_.has_command && !app.got_subcommand("exec")) {
-    refuse("only exec takes a command behind --");
+  if (invocation_.has_command && !takes_command(app.get_subcommands().front()->get_name())) {
+    refuse("only exec and start take a command behind --");
   }
   return invocation_.work();
 }

@@ -80,18 +80,18 @@ TEST(Program, WantsTheCommandBehindTwoDashes) {
       "exec: there is no command; write it behind --, as in: caisson exec -- ls -l";
   EXPECT_EQ(run({"exec"}).error, none);
   EXPECT_EQ(run({"exec", "--"}).error, none);
-  EXPECT_EQ(run({"version", "--", "true"}).error, "only exec takes a command behind --");
+  EXPECT_EQ(run({"version", "--", "true"}).error, "only exec and start take a command behind --");
 }
 
 TEST(Program, ListsTheSubcommandsThereAre) {
-  EXPECT_EQ(
-      run({}).error,
-      "caisson needs a subcommand: exec, serve, ls, inspect, rm, stats, cp, image, doctor, config, "
-      "version, completion; see caisson --help");
+  EXPECT_EQ(run({}).error,
+            "caisson needs a subcommand: exec, serve, ls, inspect, rm, stats, start, ps, signal, "
+            "stop, logs, "
+            "attach, cp, image, doctor, config, version, completion; see caisson --help");
   EXPECT_EQ(
       run({"exce"}).error,
       "unknown subcommand \"exce\" of caisson: there are exec, serve, ls, inspect, rm, stats, "
-      "cp, image, doctor, config, version, completion");
+      "start, ps, signal, stop, logs, attach, cp, image, doctor, config, version, completion");
   EXPECT_EQ(run({"image", "list"}).error,
             "unknown subcommand \"list\" of caisson image: there are import, ls, rm");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");

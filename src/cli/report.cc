@@ -49,6 +49,12 @@ void note(std::string_view sentence) {
   complain("caisson: note: ", sentence);
 }
 
+void note_overridden(std::string_view profile, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    note(str("the profile ", profile, " decides about ", field, ", not the command line"));
+  }
+}
+
 int report(const Error& error, bool json) {
   if (json) {
     print({{"error", {{"code", to_string(error.code())}, {"message", decode_utf8(error.what())}}}});

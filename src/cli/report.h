@@ -1,6 +1,8 @@
 #pragma once
 #include <boost/json/object.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -19,6 +21,8 @@ void print(std::string_view text);
 void print(const boost::json::object& object);  // on one line
 void say(std::string_view sentence);            // "caisson: <sentence>" on standard error
 void note(std::string_view sentence);           // "caisson: note: <sentence>" on standard error
+// A note about each field that the profile decided against the caller.
+void note_overridden(std::string_view profile, const std::vector<std::string>& fields);
 
 // Tells an error in the form that was asked for and gives the exit code that belongs to it.
 int report(const Error& error, bool json);

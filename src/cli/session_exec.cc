@@ -96,11 +96,7 @@ class Run {
   [[noreturn]] void throw_error(const json::value& data) const {
     const Error error = find_error(data).value_or(
         Error(ErrorCode::protocol_error, "the daemon told of an error in words unknown here"));
-    if (error.code() != ErrorCode::session_conflict) throw error;
-    throw Error(error.code(), str(error.what(),
-                                  ": leave the option away, or remove the session "
-                                  "with `caisson rm ",
-                                  printable(exec_.session), "`"));
+    throw with_next_step(error, exec_.session);
   }
 
   int finish() const {
@@ -174,6 +170,13 @@ void fill_in(json::object& request, const json::object& session) {
     const json::value* value = session.if_contains(name);
     if (value != nullptr && !request.contains(name)) request.emplace(name, *value);
   }
+}
+
+Error with_next_step(const Error& error, std::string_view session) {
+  if (error.code() != ErrorCode::session_conflict) return error;
+  return {error.code(),
+          str(error.what(), ": leave the option away, or remove the session with `caisson rm ",
+              printable(session), "`")};
 }
 
 void EventReader::add(std::string_view bytes) {

@@ -1,12 +1,15 @@
 """Drives the real program: $CAISSON, or build/caisson of this tree."""
 
 import os
+import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+LIMIT = 60
 PROGRAM = Path(os.environ.get("CAISSON", ROOT / "build" / "caisson"))
 
 
@@ -57,3 +60,76 @@ def caisson(tmp_path_factory):
         pytest.skip(f"this host cannot make boxes: {doctor.stdout.splitlines()[-1]}")
     assert doctor.returncode == 0, doctor.stderr
     return program
+
+
+class Daemon:
+    """A daemon of its own, and the program as its client."""
+
+    def __init__(self, caisson, state):
+        self.caisson = caisson
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.state = state
+        self.env = {
+            "CAISSON_URL": f"http://127.0.0.1:{self.port}",
+            "CAISSON_STATE": str(state),
+            "CAISSON_TOKEN": "",
+        }
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            [self.caisson.path, "serve", "--state", str(self.state), "--port", str(self.port)],
+            env=dict(self.caisson.env, CAISSON__LOG_FORMAT="json"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for line in self.process.stderr:
+            if b"listening" in line:
+                break
+        # It may go on to write, and nobody cares.
+        self.reader = threading.Thread(target=self.process.stderr.read, daemon=True)
+        self.reader.start()
+
+    def stop(self):
+        self.process.terminate()
+        assert self.process.wait(LIMIT) == 0
+        self.reader.join(LIMIT)
+        self.process.stderr.close()
+
+    def kill(self):
+        """What keeps the boxes lives on, and holds the log open."""
+        self.process.kill()
+        self.process.wait(LIMIT)
+
+    def __call__(self, *arguments, env=None, **options):
+        return self.caisson(*arguments, env={**self.env, **(env or {})}, **options)
+
+    def begin(self, *arguments, **options):
+        """The program, while it runs."""
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen(
+            [self.caisson.path, *map(str, arguments)],
+            env={**self.caisson.env, **self.env},
+            **options,
+        )
+
+    def exec(self, session, *command, options=(), **others):
+        return self("exec", "-s", session, *options, "--", *command, **others)
+
+    def sh(self, session, script, *options, **others):
+        return self.exec(session, "sh", "-c", script, options=options, **others)
+
+    def names(self):
+        return self("ls", "-q").stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def daemon(caisson, tmp_path_factory):
+    running = Daemon(caisson, tmp_path_factory.mktemp("daemon"))
+    yield running
+    running.stop()

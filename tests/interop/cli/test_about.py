@@ -18,6 +18,7 @@ LAYERS = {
 
 COMMANDS = {
     *["exec", "serve", "ls", "inspect", "rm", "stats", "cp"],
+    *["start", "ps", "logs", "attach", "signal", "stop"],
     *["image", "doctor", "config", "version", "completion"],
 }
 
@@ -96,7 +97,7 @@ def test_version_is_told_in_both_forms(caisson):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["exec"], ["image"], ["image", "import"], ["doctor"], ["completion"]]
+    "words", [[], ["exec"], ["start"], ["signal"], ["image"], ["image", "import"], ["doctor"], ["completion"]]
 )
 def test_help_goes_to_standard_output(caisson, words):
     done = caisson(*words, "--help")

@@ -16,60 +16,6 @@ import pytest
 LIMIT = 60
 
 
-class Daemon:
-    """A daemon of its own, and the program as its client."""
-
-    def __init__(self, caisson, state):
-        self.caisson = caisson
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.state = state
-        self.env = {
-            "CAISSON_URL": f"http://127.0.0.1:{self.port}",
-            "CAISSON_STATE": str(state),
-            "CAISSON_TOKEN": "",
-        }
-        self.process = subprocess.Popen(
-            [caisson.path, "serve", "--state", str(state), "--port", str(self.port)],
-            env=dict(caisson.env, CAISSON__LOG_FORMAT="json"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )
-        for line in self.process.stderr:
-            if b"listening" in line:
-                break
-        # It may go on to write, and nobody cares.
-        self.reader = threading.Thread(target=self.process.stderr.read, daemon=True)
-        self.reader.start()
-
-    def stop(self):
-        self.process.terminate()
-        assert self.process.wait(LIMIT) == 0
-        self.reader.join(LIMIT)
-        self.process.stderr.close()
-
-    def __call__(self, *arguments, env=None, **options):
-        return self.caisson(*arguments, env={**self.env, **(env or {})}, **options)
-
-    def exec(self, session, *command, options=(), **others):
-        return self("exec", "-s", session, *options, "--", *command, **others)
-
-    def sh(self, session, script, *options, **others):
-        return self.exec(session, "sh", "-c", script, options=options, **others)
-
-    def names(self):
-        return self("ls", "-q").stdout.splitlines()
-
-
-@pytest.fixture(scope="module")
-def daemon(caisson, tmp_path_factory):
-    running = Daemon(caisson, tmp_path_factory.mktemp("daemon"))
-    yield running
-    running.stop()
-
-
 @pytest.fixture
 def box(daemon):
     """The name of a session that exists and goes after the test."""
