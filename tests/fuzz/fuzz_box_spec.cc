@@ -1,5 +1,5 @@
 // A box's specification, as any client may send it: refused as a validation_error, or read into a
-// value that its own JSON gives again.
+// value that the JSON that is kept of it gives again.
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const BoxSpec spec = caisson::model::read_box_spec(value);
     caisson::fuzz::require(is_sound(spec));
-    const boost::json::value again = boost::json::parse(serialize(to_json(spec)));
+    const boost::json::value again = boost::json::parse(serialize(to_exact_json(spec)));
     caisson::fuzz::require(caisson::model::read_box_spec(again) == spec);
   } catch (const caisson::Error& refused) {
     caisson::fuzz::require(refused.code() == caisson::ErrorCode::validation_error);
