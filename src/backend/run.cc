@@ -317,9 +317,14 @@ Task<RunResult> run_to_end(StartedCommand command, RunOptions options) {
 Task<RunResult> run(Box& box, RunRequest request) {
   ProcessSpec process = std::move(request.process);
   const Input input = request.input.empty() ? Input::none : Input::pipe;
+  const Deadline asked = Clock::now();
   StartedCommand command = co_await start_command(box, std::move(process), input);
+  const Clock::duration starting = Clock::now() - asked;
   RunOptions options = std::move(request);
-  co_return co_await run_to_end(std::move(command), std::move(options));
+  RunResult result = co_await run_to_end(std::move(command), std::move(options));
+  // It may have begun long before this loop went on.
+  result.duration += std::chrono::duration_cast<std::chrono::microseconds>(starting);
+  co_return result;
 }
 
 std::vector<std::string> default_environment() {
