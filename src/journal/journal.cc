@@ -90,11 +90,17 @@ void Journal::refuse(int error) const {
   throw SystemError(str("journal ", path_.native()), error);
 }
 
+// The oldest byte that must not be released, or kNobody.
+std::uint64_t Journal::first_held() const {
+  const std::uint64_t held = held_from_.load(std::memory_order_acquire);
+  if (limits_.overflow != Overflow::hold) return held;
+  return std::min(held, std::max(begin(), mark(kReleased)));
+}
+
 // How many bytes the next step may take.
 std::size_t Journal::room() const {
   const std::uint64_t step = BlockIndex::step(limits_.capacity);
-  const bool holds = limits_.overflow == Overflow::hold;
-  const std::uint64_t held = holds ? begin() : held_from_.load(std::memory_order_acquire);
+  const std::uint64_t held = first_held();
   if (held == kNobody) return step;
   const std::uint64_t kept = end() - std::min(end(), held);
   const std::uint64_t slack =
@@ -106,22 +112,14 @@ std::size_t Journal::room() const {
 // Before bytes are taken, not after: however often a process is killed behind that, no more is kept
 // than the index has room for. Gives errno when what is to be released cannot be recorded.
 int Journal::make_room() {
-  const std::uint64_t slack = BlockIndex::slack(limits_.capacity);
-  const bool holds = limits_.overflow == Overflow::hold;
-  if (holds ? whole_blocks(begin()) <= punched_ + slack
-            : end() - begin() <= limits_.capacity + slack) {
-    return 0;
-  }
+  if (end() - begin() <= limits_.capacity + BlockIndex::slack(limits_.capacity)) return 0;
   try {
     index();
   } catch (const SystemError& failure) {
     return failure.error_number();
   }
-  if (!holds) {
-    const std::uint64_t oldest =
-        std::min(end() - limits_.capacity, held_from_.load(std::memory_order_acquire));
-    index_.set_begin(std::max(begin(), whole_blocks(oldest)));
-  }
+  const std::uint64_t oldest = std::min(end() - limits_.capacity, first_held());
+  index_.set_begin(std::max(begin(), whole_blocks(oldest)));
   punch();
   return 0;
 }
@@ -201,7 +199,7 @@ void Journal::release_up_to(std::uint64_t offset) {
                 str("journal ", path_.native(), ": cannot release up to ", offset,
                     ", which lies behind the end, ", end()));
   }
-  if (limits_.overflow == Overflow::hold && offset > begin()) index_.set_begin(offset);
+  if (offset > mark(kReleased)) set_mark(kReleased, offset);
 }
 
 }  // namespace caisson::journal

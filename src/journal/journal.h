@@ -93,8 +93,8 @@ class Journal {
   // Fills `out` as far as there are bytes. An offset behind the end is a validation_error.
   ReadResult read(std::uint64_t offset, std::span<char> out) const;
 
-  // Bytes before `offset` have been delivered and need not be kept. Only for Overflow::hold; the
-  // other policy keeps as much as it can, whoever has read it.
+  // Bytes before `offset` have been delivered and need not be kept. They are until there is more
+  // than the capacity, as with the other policy, whom this tells nothing.
   void release_up_to(std::uint64_t offset);
 
   // While somebody reads who must miss nothing: what is at `offset` or behind it is not released,
@@ -114,6 +114,7 @@ class Journal {
   std::uint64_t mark(std::size_t which) const { return index_.mark(which); }
   void set_mark(std::size_t which, std::uint64_t value) { index_.set_mark(which, value); }
   static constexpr std::size_t kDelivered = 0;  // first byte not delivered to the relay's client
+  static constexpr std::size_t kReleased = 1;   // what release_up_to() was told
 
   // Everything that arrived at this wall-clock time (microseconds) or later is at this offset or
   // behind it; up to a block before it may be earlier.
@@ -131,6 +132,7 @@ class Journal {
 
   Drained pull(int pipe, std::size_t at_most, int& error);
   [[noreturn]] void refuse(int error) const;
+  std::uint64_t first_held() const;
   std::size_t room() const;
   int make_room();
   void punch();

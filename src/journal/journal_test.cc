@@ -150,8 +150,9 @@ TEST_F(JournalTest, IsFoundAgainAsItWas) {
   }
   const auto journal = reopen();
   EXPECT_EQ(journal->limits(), (Limits{.capacity = kSmall, .overflow = Overflow::hold}));
-  EXPECT_EQ(journal->begin(), 1234u);
+  EXPECT_EQ(journal->begin(), 0u);
   EXPECT_EQ(journal->end(), 3 * kBlockSize + 5);
+  EXPECT_EQ(journal->mark(Journal::kReleased), 1234u);
   EXPECT_EQ(journal->mark(Journal::kDelivered), 1234u);
   EXPECT_EQ(journal->mark(kMarks - 1), 42u);
   EXPECT_TRUE(journal->closed());
@@ -216,6 +217,18 @@ TEST_F(JournalTest, GivesTheSpaceOfReleasedOutputBack) {
     ASSERT_LE(disk_usage(directory_ / "out"), kSmall + 2 * kBlockSize);
   }
   EXPECT_EQ(journal->end(), 200u * 50'001);
+}
+
+TEST_F(JournalTest, KeepsReleasedOutputForAsLongAsThereIsRoom) {
+  const auto journal = make(kSmall, Overflow::hold);
+  put(*journal, kSmall);
+  journal->release_up_to(journal->end());
+  EXPECT_EQ(journal->begin(), 0u);
+  put(*journal, kSmall);
+  EXPECT_EQ(journal->end() - journal->begin(), kSmall);
+  // A reader that was cut off goes on where it was, and is waited for again.
+  journal->hold_from(journal->begin());
+  EXPECT_TRUE(journal->full());
 }
 
 TEST_F(JournalTest, FindsThePlaceOfATime) {
