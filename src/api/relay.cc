@@ -23,6 +23,7 @@ namespace {
 constexpr std::uint64_t kMaxMessage = 16u << 20;
 constexpr std::size_t kDelivered = journal::Journal::kDelivered;
 constexpr net::CloseCode kTakenOver{4000};
+constexpr const char* kTakenOverText = "another client has taken over";
 
 using Process = std::shared_ptr<session::ManagedProcess>;
 
@@ -95,7 +96,7 @@ Task<void> serve_client(net::Exchange& exchange, Process process) {
   };
   const bool offsets = offers(kOffsetsProtocol);
   OffsetsRequest request;
-  if (offsets) request = read_offsets_request(exchange.request());
+  if (offsets) request = read_offsets_request(exchange.request(), *process);
   // Of one that has ended, what it wrote can still be read, but by those who say from where.
   if (!offsets && !process->running()) {
     throw Error(ErrorCode::managed_process_conflict,
@@ -120,7 +121,7 @@ Task<void> serve_client(net::Exchange& exchange, Process process) {
 
 Attachment::Attachment(Process process, Turns::Turn turn, std::uint64_t offset)
     : process_(std::move(process)), turn_(std::move(turn)) {
-  process_->streams().out().hold_from(offset);
+  deliver(offset);  // who asks for this has what is before it
 }
 
 Attachment::~Attachment() {
@@ -147,12 +148,13 @@ Task<std::optional<Turns::Turn>> wait_for_turn(RelayPtr relay) {
   std::optional<Turns::Turn> turn = co_await relay->process->attachments().take(give_up);
   co_await watchers.stop();
   if (relay->socket.ended().is_set()) turn.reset();
+  if (!turn) co_await relay->socket.close({kTakenOver, kTakenOverText});
   co_return turn;
 }
 
 Task<void> end_when_taken_over(RelayPtr relay) {
   co_await relay->process->taken_over();
-  co_await relay->socket.close({kTakenOver, "another client has taken over"});
+  co_await relay->socket.close({kTakenOver, kTakenOverText});
   relay->done.set();
 }
 

@@ -46,8 +46,8 @@ class Attachment {
 // Where the client goes on that says nothing else: at the first byte not delivered.
 std::uint64_t undelivered(session::ManagedProcess& process);
 
-// Waits until the process has no other client. Nothing: this one has gone, or another one takes
-// over.
+// Waits until the process has no other client. Nothing: this one has gone, or was sent away by
+// another one that takes over.
 Task<std::optional<Turns::Turn>> wait_for_turn(RelayPtr relay);
 
 // Sends the client away when another one takes over.
@@ -60,9 +60,12 @@ Task<void> relay_lines(RelayPtr relay);
 struct OffsetsRequest {
   std::optional<std::uint64_t> from;  // of standard output; none: where the last client left off
   std::optional<std::uint64_t> err_from;  // of standard error; none: not at all
+  bool confirms = false;  // it says what it has got; else what its connection has taken counts
   enum class Mode { wait, takeover, observe } mode = Mode::wait;
 };
-OffsetsRequest read_offsets_request(const net::Request& request);
+// Throws validation_error, also for an offset that the stream has not reached.
+OffsetsRequest read_offsets_request(const net::Request& request,
+                                    const session::ManagedProcess& process);
 Task<void> relay_offsets(RelayPtr relay, OffsetsRequest request);
 
 }  // namespace caisson::api

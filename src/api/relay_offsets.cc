@@ -79,7 +79,8 @@ Task<bool> tell_end(Relay& relay) {
   co_return co_await tell(relay, std::move(event));
 }
 
-// Until the end of the stream, or the client's.
+// Until the end of the stream, or the client's. With an attachment, what the connection has taken
+// is delivered.
 Task<bool> give_stream(RelayPtr relay, std::shared_ptr<Attachment> attachment, Stream stream,
                        std::uint64_t from) {
   session::ProcessStreams& streams = relay->process->streams();
@@ -98,7 +99,7 @@ Task<bool> give_stream(RelayPtr relay, std::shared_ptr<Attachment> attachment, S
       taken = co_await relay->socket.write_binary(data_message(stream, chunk.offset, chunk.bytes));
     }
     if (!taken) co_return false;
-    if (attachment && stream == Stream::out) attachment->deliver(chunk.next);
+    if (attachment) attachment->deliver(chunk.next);
   }
 }
 
@@ -124,7 +125,16 @@ std::uint16_t read_size(model::ObjectReader& reader, const char* name) {
   return static_cast<std::uint16_t>(size);
 }
 
-void obey(session::ManagedProcess& process, const std::string& text) {
+void confirm(session::ManagedProcess& process, Attachment* attachment, std::int64_t offset) {
+  if (attachment == nullptr) return;
+  if (offset < 0 || static_cast<std::uint64_t>(offset) > process.out().end()) {
+    throw Error(ErrorCode::validation_error, str("offset: ", offset, " was never sent"));
+  }
+  attachment->deliver(static_cast<std::uint64_t>(offset));
+}
+
+// The attachment is that of a client that confirms, at a process that runs.
+void obey(session::ManagedProcess& process, Attachment* attachment, const std::string& text) {
   const json::value value = json::parse(text);
   model::ObjectReader reader(value, "");
   const auto type = reader.required<std::string>("type");
@@ -137,17 +147,19 @@ void obey(session::ManagedProcess& process, const std::string& text) {
     const auto number = reader.required<std::int64_t>("signal");
     if (number < 1 || number >= NSIG) reader.fail("signal", "must be the number of a signal");
     process.signal(static_cast<int>(number));
+  } else if (type == "confirm") {
+    confirm(process, attachment, reader.required<std::int64_t>("offset"));
   } else {
-    reader.fail("type", "must be close_input, resize or signal");
+    reader.fail("type", "must be close_input, confirm, resize or signal");
   }
 }
 
 // Empty: it was fine.
-Task<std::string> take_message(Relay& relay, net::Message message) {
+Task<std::string> take_message(Relay& relay, Attachment* attachment, net::Message message) {
   session::ManagedProcess& process = *relay.process;
   if (message.kind == net::MessageKind::text) {
     try {
-      obey(process, message.data);
+      obey(process, attachment, message.data);
     } catch (const std::exception& error) {
       co_return str("message: ", error.what());
     }
@@ -164,10 +176,10 @@ Task<std::string> take_message(Relay& relay, net::Message message) {
   co_return "";
 }
 
-Task<void> take_all(RelayPtr relay, bool observes) {
+Task<void> take_all(RelayPtr relay, bool mute, std::shared_ptr<Attachment> attachment) {
   while (std::optional<net::Message> message = co_await relay->socket.read()) {
-    std::string fault = observes ? "message: an observer has nothing to say"
-                                 : co_await take_message(*relay, std::move(*message));
+    std::string fault = mute ? "message: an observer has nothing to say"
+                             : co_await take_message(*relay, attachment.get(), std::move(*message));
     if (fault.empty()) continue;
     co_await relay->socket.close({net::CloseCode::policy_violation, std::move(fault)});
     break;
@@ -194,9 +206,18 @@ void check_offset(const std::optional<std::uint64_t>& offset, const journal::Jou
 
 }  // namespace
 
-OffsetsRequest read_offsets_request(const net::Request& request) {
+OffsetsRequest read_offsets_request(const net::Request& request,
+                                    const session::ManagedProcess& process) {
   OffsetsRequest asked{.from = read_offset(request, "from"),
                        .err_from = read_offset(request, "stderr_from")};
+  check_offset(asked.from, process.out(), "from");
+  check_offset(asked.err_from, process.err(), "stderr_from");
+  if (const std::string* confirms = request.find_query("confirm")) {
+    if (*confirms != "true" && *confirms != "false") {
+      throw Error(ErrorCode::validation_error, "confirm: must be true or false");
+    }
+    asked.confirms = *confirms == "true";
+  }
   const std::string* mode = request.find_query("attach");
   if (mode == nullptr || *mode == "wait") return asked;
   if (*mode == "takeover") {
@@ -212,8 +233,6 @@ OffsetsRequest read_offsets_request(const net::Request& request) {
 Task<void> relay_offsets(RelayPtr relay, OffsetsRequest request) {
   session::ManagedProcess& process = *relay->process;
   const auto executor = co_await boost::asio::this_coro::executor;
-  check_offset(request.from, process.out(), "from");
-  check_offset(request.err_from, process.err(), "stderr_from");
   const bool observes = request.mode == OffsetsRequest::Mode::observe || !process.running();
   std::optional<Turns::Turn> turn;
   if (!observes) {
@@ -232,8 +251,11 @@ Task<void> relay_offsets(RelayPtr relay, OffsetsRequest request) {
   } else {
     errors_given->set();
   }
-  tasks.spawn("relay output", give_all(relay, attachment, from, errors_given));
-  tasks.spawn("relay input", take_all(relay, observes));
+  const std::shared_ptr<Attachment> nobody;
+  tasks.spawn("relay output",
+              give_all(relay, request.confirms ? nobody : attachment, from, errors_given));
+  const bool mute = request.mode == OffsetsRequest::Mode::observe;
+  tasks.spawn("relay input", take_all(relay, mute, request.confirms ? attachment : nobody));
   if (attachment) tasks.spawn("relay takeover", end_when_taken_over(relay));
   co_await relay->done.wait();
   co_await tasks.stop();

@@ -303,6 +303,7 @@ Task<void> ManagedProcess::stop() {
   stopping_.set();
   streams_->close_input();
   signal(SIGTERM);
+  if (kept_.spec.tty) signal(SIGHUP);  // interactive shells ignore the other one
   if (!co_await ended_.wait_until(Clock::now() + kStopGrace) && process_) process_->kill_all();
   co_await ended_.wait();
 }
