@@ -37,6 +37,7 @@ ensure_packages() {
   if [[ $1 == test ]]; then
     wanted+=("${test_packages[@]}")
     command -v node >/dev/null || wanted+=(nodejs)
+    command -v npm >/dev/null || wanted+=(npm)
     command -v java >/dev/null || wanted+=(default-jdk-headless)
   fi
   if [[ $1 == bench ]]; then wanted+=(bubblewrap); fi # the peer of every figure about whole boxes
