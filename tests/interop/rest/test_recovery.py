@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -237,3 +238,37 @@ def test_a_daemon_takes_over_nothing_of_another_one(start_daemon):
     stop(one)
     assert other.client.output("s", "cat file") == "other"
     other.stop()
+
+
+# F27: a state of another version.
+
+
+def alter_database(daemon, script):
+    with sqlite3.connect(daemon.state / "caisson.db") as database:
+        database.executescript(script)
+    database.close()
+
+
+def test_the_state_of_an_older_version_is_taken_over_and_kept(start_daemon):
+    daemon = start_daemon()
+    daemon.client.create("s", persistent=True)
+    daemon.stop()
+    alter_database(daemon, "DROP TABLE executions; PRAGMA user_version = 1;")
+    daemon.start()
+    assert [session["session_id"] for session in daemon.client("GET", "/v1/sessions").json] == ["s"]
+    assert "brought from version 1" in daemon.read_log()
+    assert (daemon.state / "caisson.db.backup-v1").exists()
+    assert daemon.client.output("s", "echo works", persistent=True) == "works"
+    daemon.stop()
+
+
+def test_the_state_of_a_newer_version_is_refused_and_left_alone(start_daemon):
+    daemon = start_daemon()
+    daemon.client.create("s", persistent=True)
+    daemon.stop()
+    alter_database(daemon, "PRAGMA user_version = 999;")
+    before = (daemon.state / "caisson.db").read_bytes()
+    daemon.launch()
+    assert daemon.process.wait(20) != 0
+    assert "has version 999" in daemon.read_log() and "a newer caisson wrote it" in daemon.read_log()
+    assert (daemon.state / "caisson.db").read_bytes() == before
