@@ -61,7 +61,7 @@ int exit_code_of(const RelayExit& exit) {
 // Our end of it, while it lasts. One coroutine takes what comes; input and signals have their own.
 class Attached {
  public:
-  Attached(asio::any_io_executor executor, DaemonClient& client, Attachment attachment)
+  Attached(const asio::any_io_executor& executor, DaemonClient& client, Attachment attachment)
       : attachment_(std::move(attachment)),
         control_(executor, attachment_.daemon),
         relay_(executor, client, relay_request(attachment_)),

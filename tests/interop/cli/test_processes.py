@@ -300,18 +300,48 @@ def test_without_input_the_process_keeps_its_own(daemon, session):
     assert done.stdout == "ready\ngot x\nend of input\n"
 
 
-def test_one_waits_for_the_other_or_takes_over(daemon, session):
+def test_who_comes_second_waits_until_the_first_goes(daemon, session):
     python(daemon, session, ECHO)
     first = daemon.begin("attach", session, stdin=subprocess.PIPE)
     assert first.stdout.readline() == b"ready\n"
     second = daemon.begin("attach", session, stdin=subprocess.PIPE)
     assert b"another client is attached" in second.stderr.readline()
-    third = daemon("attach", "--takeover", session, input="x\n")
-    assert third.returncode == 7
-    for sent_away in (first, second):
-        _, err = sent_away.communicate(timeout=LIMIT)
-        assert sent_away.returncode in (7, 125), err
-    assert b"another client has taken over" in err or second.returncode == 7
+    first.terminate()
+    first.communicate(timeout=LIMIT)
+    out, err = second.communicate(b"x\n", timeout=LIMIT)
+    assert (second.returncode, out, err) == (7, b"got x\nend of input\n", b"")
+
+
+def test_who_takes_over_sends_the_other_away(daemon, session):
+    python(daemon, session, ECHO)
+    first = daemon.begin("attach", session, stdin=subprocess.PIPE)
+    assert first.stdout.readline() == b"ready\n"
+    done = daemon("attach", "--takeover", session, input="x\n")
+    assert (done.returncode, done.stdout) == (7, "got x\nend of input\n")
+    out, err = first.communicate(timeout=LIMIT)
+    assert (first.returncode, out) == (125, b"")
+    assert b"caisson: another client has taken over process default of session work" in err
+
+
+def test_attach_ends_with_its_reader_and_the_process_goes_on(daemon, session):
+    started(daemon, session, "yes")
+    process = daemon.begin("attach", "--no-stdin", session)
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    assert process.wait(LIMIT) == 128 + signal.SIGPIPE
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert rows_of(daemon("ps", session))[1][2] == "running"
+
+
+def test_a_signal_ends_attach_also_while_nobody_reads_its_output(daemon, session):
+    started(daemon, session, "yes")
+    process = daemon.begin("attach", "--no-stdin", session)
+    assert process.stdout.readline() == b"y\n"
+    process.terminate()
+    assert process.wait(LIMIT) == 128 + signal.SIGTERM
+    process.stdout.close()
+    process.stderr.close()
 
 
 def test_attach_goes_on_when_the_daemon_is_back(daemon, session):

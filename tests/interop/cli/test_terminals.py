@@ -191,6 +191,16 @@ def test_attach_to_a_terminal_detaches_and_comes_back(daemon, screen):
     screen.ended(5)
 
 
+def test_control_c_is_a_key_of_the_terminal_also_when_ours_is_none(daemon):
+    script = "echo ready; exec sleep 1000"
+    process = daemon.begin("exec", "-t", "-s", "work", "--", "sh", "-c", script)
+    assert process.stdout.readline() == b"ready\r\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LIMIT)
+    assert (process.returncode, out, err) == (128 + signal.SIGINT, b"^C", b"")
+    daemon("rm", "work")
+
+
 def test_a_terminal_takes_a_session_and_somebody_at_it(daemon):
     done = daemon("exec", "-t", "--", "true")
     assert done.returncode == 2 and "-t: there are terminals in sessions only" in done.stderr
