@@ -141,8 +141,11 @@ class Logs {
   }
 
   Task<RelayRequest> where_to_follow() {
-    RelayRequest where{
-        .name = name_, .mode = RelayRequest::Mode::observe, .from = next_, .err_from = {}};
+    RelayRequest where{.name = name_,
+                       .mode = RelayRequest::Mode::observe,
+                       .from = next_,
+                       .err_from = {},
+                       .seen = true};
     if (request_.errors) {
       // There is no stream without the other: of standard output comes only what is new.
       const json::value process = co_await client_.call("GET", process_target(name_));

@@ -57,7 +57,7 @@ Task<net::WebSocket> ProcessRelay::open_socket() {
 }
 
 void ProcessRelay::note_loss() {
-  if (!on_notice) return;
+  if (std::exchange(lost_, true) || !on_notice) return;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(request_.patience);
   on_notice(
       str("the connection to the daemon is lost; it is tried again for ", seconds.count(), " s"));
@@ -72,13 +72,14 @@ Task<void> ProcessRelay::connect_again() {
     } catch (const Error& error) {
       if (!may_pass(error.code()) || Clock::now() >= deadline) throw;
     }
+    note_loss();
     co_await leaving_.wait_until(Clock::now() + kBetweenAttempts);
   }
 }
 
 Task<void> ProcessRelay::connect() {
   greeted_ = false;
-  if (was_here_) {
+  if (was_here_ || request_.seen) {
     co_await connect_again();
   } else {
     socket_ = std::make_shared<net::WebSocket>(co_await open_socket());
@@ -91,7 +92,7 @@ void ProcessRelay::follow(const RelayEvent& event) {
     request_.from = hello->from;
     // Who has come meanwhile is not sent away.
     if (request_.mode == RelayRequest::Mode::takeover) request_.mode = RelayRequest::Mode::wait;
-    if (was_here_ && on_notice) on_notice("connected again");
+    if (std::exchange(lost_, false) && on_notice) on_notice("connected again");
     greeted_ = was_here_ = true;
   } else if (const auto* output = std::get_if<RelayOutput>(&event)) {
     auto& offset = output->stream == RelayStream::out ? request_.from : request_.err_from;

@@ -21,6 +21,7 @@ struct RelayRequest {
   enum class Mode { wait, takeover, observe } mode = Mode::wait;
   std::optional<std::uint64_t> from;      // of standard output; none: where the last client left
   std::optional<std::uint64_t> err_from;  // of standard error; none: not at all
+  bool seen = false;  // the process is there: a daemon that is not is waited for from the first
   std::chrono::milliseconds patience{30'000};  // for a daemon that went away
 };
 
@@ -64,7 +65,8 @@ class ProcessRelay {
   std::shared_ptr<net::WebSocket> socket_;  // shared with those who write
   Event leaving_;
   bool greeted_ = false;   // on this connection
-  bool was_here_ = false;  // on one before
+  bool was_here_ = false;  // there was a connection before
+  bool lost_ = false;      // and that it is lost was told
 };
 
 }  // namespace caisson::cli
