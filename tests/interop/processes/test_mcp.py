@@ -27,6 +27,11 @@ def run_sdk(node_modules, daemon, session, action, sizes):
     assert done.returncode == 0, done.stderr
 
 
+def may_show(directory):
+    """The configuration of a daemon whose boxes may see it."""
+    return json.dumps({"box": {"local": {"allowed_mount_roots": [str(directory)]}}})
+
+
 def start_everything(client, session, node_modules):
     """The reference server of the protocol, in a box that sees the packages and cannot change them."""
     mounts = [{"host_path": str(node_modules), "mount_path": "/npm/node_modules", "mode": "ro"}]
@@ -46,10 +51,11 @@ def test_messages_of_the_sdk_come_back(daemon, client, name, node_modules, sizes
     client.delete(name)
 
 
-def test_the_sdk_talks_to_a_server(daemon, client, name, node_modules):
-    start_everything(client, name, node_modules)
+def test_the_sdk_talks_to_a_server(start_daemon, name, node_modules):
+    daemon = start_daemon(may_show(node_modules))
+    start_everything(daemon.client, name, node_modules)
     run_sdk(node_modules, daemon, name, "call", [1, 100, CALL, 100_000, 7])
-    client.delete(name)
+    daemon.stop()
 
 
 class McpClient:
@@ -106,7 +112,7 @@ class McpClient:
 
 
 def test_a_server_survives_cut_connections_and_killed_daemons(start_daemon, node_modules):
-    daemon = start_daemon()
+    daemon = start_daemon(may_show(node_modules))
     started = start_everything(daemon.client, "s", node_modules)
     mcp = McpClient(daemon, "s")
     capabilities = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
