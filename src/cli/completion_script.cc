@@ -73,7 +73,8 @@ std::string bash_option_values(const CompletedCommand& program) {
       if (option.value == ValueKind::none) continue;
       std::vector<std::string> patterns;
       patterns.reserve(option.names.size());
-      for (const std::string& name : option.names) patterns.push_back(in_quotes(str(path, " ", name)));
+      for (const std::string& name : option.names)
+        patterns.push_back(in_quotes(str(path, " ", name)));
       branches += str("    ", join(patterns, " | "), ") ", bash_values(option), "; return ;;\n");
     }
   });
@@ -293,8 +294,8 @@ std::string fish_completion(const CompletedCommand& program) {
   std::string lines;
   walk(program, [&](const CompletedCommand& command, const std::string& path) {
     if (path != program.name) {
-      steps +=
-          str("            case ", in_quotes(path), "\n                set path ", in_quotes(path), "\n");
+      steps += str("            case ", in_quotes(path), "\n                set path ",
+                   in_quotes(path), "\n");
     }
     lines += fish_lines(command, path);
     if (command.runs_command) {
