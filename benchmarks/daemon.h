@@ -21,6 +21,7 @@ class DaemonProcess {
   ~DaemonProcess();
 
   std::string pid() const { return std::to_string(process_.pid()); }
+  const std::string& address() const { return address_; }
   double ready_ms() const { return ready_ms_; }  // from its start to its first answer
   std::unique_ptr<net::Client> connect(Loop& loop) const;
   // SIGKILL, and another one on the same state. Returns when that answers.

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/str.h"
 #include "daemon.h"
 #include "measurements.h"
+#include "relay_client.h"
 #include "turns.h"
 
 namespace caisson::benchmarks {
@@ -14,46 +14,25 @@ namespace caisson::benchmarks {
 namespace {
 
 constexpr double kMegabyte = 1'000'000;
+constexpr const char* kProcesses = "/v1/sessions/relay/managed-process";
 
-// A process of the daemon's, and a client at its relay.
+// A daemon with `cat` in a session of it.
 class Scene {
  public:
   Scene() : client_(daemon_.connect(loop_)) {
     loop_.await(ask(*client_, "POST", "/v1/sessions/relay", "{}"));
-    start("cat", R"({"process_id":"cat","command":"cat"})");
+    start(R"({"process_id":"cat","command":"cat"})");
   }
 
-  void start(const std::string& id, std::string spec) {
-    loop_.await(ask(*client_, "POST", "/v1/sessions/relay/managed-process", std::move(spec)));
-    process_ = id;
+  void start(std::string spec) { loop_.await(ask(*client_, "POST", kProcesses, std::move(spec))); }
+  bool has_ended(const std::string& id) {
+    const std::string shown = loop_.await(ask(*client_, "GET", str(kProcesses, "/", id)));
+    return shown.find("\"status\":\"exited\"") != std::string::npos;
   }
-  std::string get(const std::string& id) {
-    return loop_.await(ask(*client_, "GET", str("/v1/sessions/relay/managed-process/", id)));
+  RelayPlace place() const {
+    return {.address = daemon_.address(), .target = str(kProcesses, "/cat/ws"), .headers = {}};
   }
-
-  void attach() {
-    socket_.reset();
-    relay_client_ = daemon_.connect(loop_);
-    net::WebSocketRequest request;
-    request.target = str("/v1/sessions/relay/managed-process/", process_, "/ws");
-    request.subprotocols = {"mcp"};
-    net::WebSocketAnswer answer = loop_.await(relay_client_->open_websocket(std::move(request)));
-    if (!answer.socket) throw Error(ErrorCode::internal_error, answer.response.body);
-    socket_.emplace(std::move(*answer.socket));
-  }
-  void detach() {
-    loop_.await(socket_->close());
-    socket_.reset();
-  }
-
-  void echo(const std::string& line) { loop_.await(echo_once(*socket_, line)); }
-  // Sends all of them while it reads: the answers begin before the last is sent.
-  void echo_many(const std::string& line, unsigned count) {
-    std::vector<Task<void>> both;
-    both.push_back(send(*socket_, line, count));
-    both.push_back(receive(*socket_, line.size(), count));
-    loop_.await_all(std::move(both));
-  }
+  Loop& loop() { return loop_; }
 
   // The connections of before are lost.
   void kill_daemon() {
@@ -62,68 +41,101 @@ class Scene {
   }
 
  private:
-  static Task<void> echo_once(net::WebSocket& socket, std::string line) {
-    const std::size_t size = line.size();
-    co_await socket.write_text(std::move(line));
-    co_await receive(socket, size, 1);
-  }
-  static Task<void> send(net::WebSocket& socket, std::string line, unsigned count) {
-    for (; count > 0; --count) co_await socket.write_text(line);
-  }
-  static Task<void> receive(net::WebSocket& socket, std::size_t size, unsigned count) {
-    for (; count > 0; --count) {
-      const std::optional<net::Message> message = co_await socket.read();
-      if (!message || message->data.size() != size) {
-        throw Error(ErrorCode::internal_error, "the relay lost a line");
-      }
-    }
-  }
-
   DaemonProcess daemon_{true};
   Loop loop_;
   std::unique_ptr<net::Client> client_;
-  std::unique_ptr<net::Client> relay_client_;
-  std::optional<net::WebSocket> socket_;
-  std::string process_;
 };
 
-void add(Report& report, std::string name, Unit unit, const Summary& ours) {
-  report.figures.push_back(
-      {.measurement = "processes", .name = std::move(name), .unit = unit, .ours = ours});
+struct EchoSamples {
+  Samples round_trip;
+  Samples rate;
+  Samples attach;
+};
+
+const std::string& short_line() {
+  static const std::string line(100, 'x');
+  return line;
+}
+
+Contender round_trip(RelayClient& client, EchoSamples& samples) {
+  return {[&client, &samples](bool counts) {
+    const double took = milliseconds_of([&] { client.echo(short_line()); });
+    if (counts) samples.round_trip.add(took);
+  }};
+}
+
+Contender echo_rate(RelayClient& client, unsigned lines, EchoSamples& samples) {
+  return {[&client, lines, &samples](bool counts) {
+    const std::string line(60'000, 'y');
+    const double took = milliseconds_of([&] { client.echo_many(line, lines); });
+    if (counts) {
+      samples.rate.add(static_cast<double>(line.size()) * lines / kMegabyte / (took / 1000));
+    }
+  }};
+}
+
+Contender attach(RelayClient& client, RelayPlace place, EchoSamples& samples) {
+  return {[&client, place = std::move(place), &samples](bool counts) {
+    const double took = milliseconds_of([&] {
+      client.attach(place);
+      client.echo(short_line());
+    });
+    if (counts) samples.attach.add(took);
+    client.detach();
+  }};
+}
+
+void add(Report& report, std::string name, Unit unit, const Summary& ours,
+         std::optional<Summary> theirs = std::nullopt, std::optional<Goal> goal = std::nullopt) {
+  Figure figure{.measurement = "processes", .name = std::move(name), .unit = unit, .ours = ours};
+  if (theirs) figure.peer = Peer{"LangBot's runtime, without a box", *theirs};
+  figure.goal = goal;
+  report.figures.push_back(std::move(figure));
 }
 
 void measure_echo(Scene& scene, const Options& options, Report& report) {
-  const std::string line(100, 'x');
-  scene.attach();
-  Samples round_trip;
-  for (int i = 0; i < (options.quick ? 50 : 5000); ++i) {
-    const double took = milliseconds_of([&] { scene.echo(line); });
-    round_trip.add(took);
-  }
-  add(report, "relay: round trip of 100 bytes", Unit::milliseconds, round_trip.summary());
-  const double p99 = round_trip.quantile(0.99);
+  const std::unique_ptr<LangBotRelay> langbot = LangBotRelay::start(report);
+  EchoSamples ours;
+  EchoSamples theirs;
+  RelayClient our_client(scene.loop());
+  RelayClient their_client(scene.loop());
+  const auto in_turns = [&](std::string_view title, unsigned rounds, auto make) {
+    std::vector<Contender> contenders{make(our_client, scene.place(), ours)};
+    if (langbot) contenders.push_back(make(their_client, langbot->place(), theirs));
+    take_turns(title, contenders, rounds);
+  };
+  in_turns("attach", options.quick ? 5 : 200,
+           [](RelayClient& client, RelayPlace place, EchoSamples& samples) {
+             return attach(client, std::move(place), samples);
+           });
+  our_client.attach(scene.place());
+  if (langbot) their_client.attach(langbot->place());
+  in_turns("round trips", options.quick ? 50 : 4000,
+           [](RelayClient& client, const RelayPlace&, EchoSamples& samples) {
+             return round_trip(client, samples);
+           });
+  in_turns("echo", options.quick ? 2 : 9,
+           [&](RelayClient& client, const RelayPlace&, EchoSamples& samples) {
+             return echo_rate(client, options.quick ? 100 : 2000, samples);
+           });
+  our_client.detach();
+  if (langbot) their_client.detach();
+
+  const auto peer = [&](const Samples& samples) {
+    return langbot ? std::optional(samples.summary()) : std::nullopt;
+  };
+  const auto p99 = [](const Samples& samples) {
+    const double value = samples.quantile(0.99);
+    return Summary{.n = samples.summary().n, .median = value, .min = value, .p90 = value};
+  };
+  add(report, "relay: round trip of 100 bytes", Unit::milliseconds, ours.round_trip.summary(),
+      peer(theirs.round_trip), Goal{Goal::Of::ratio, Goal::Bound::at_most, 0.5});
   add(report, "relay: round trip of 100 bytes, 99 % are below", Unit::milliseconds,
-      {.n = round_trip.summary().n, .median = p99, .min = p99, .p90 = p99});
-
-  const std::string long_line(60'000, 'y');
-  const unsigned lines = options.quick ? 100 : 2000;
-  Samples rate;
-  for (int i = 0; i < (options.quick ? 2 : 9); ++i) {
-    const double took = milliseconds_of([&] { scene.echo_many(long_line, lines); });
-    rate.add(static_cast<double>(long_line.size()) * lines / kMegabyte / (took / 1000));
-  }
-  add(report, "relay: echo, MB a second", Unit::per_second, rate.summary());
-  scene.detach();
-
-  Samples attach;
-  for (int i = 0; i < (options.quick ? 5 : 200); ++i) {
-    attach.add(milliseconds_of([&] {
-      scene.attach();
-      scene.echo(line);
-    }));
-    scene.detach();
-  }
-  add(report, "relay: connect, attach and one echo", Unit::milliseconds, attach.summary());
+      p99(ours.round_trip), langbot ? std::optional(p99(theirs.round_trip)) : std::nullopt);
+  add(report, "relay: echo, MB a second", Unit::per_second, ours.rate.summary(), peer(theirs.rate),
+      Goal{Goal::Of::ratio, Goal::Bound::at_least, 4});
+  add(report, "relay: connect, attach and one echo", Unit::milliseconds, ours.attach.summary(),
+      peer(theirs.attach));
 }
 
 void measure_journal(Scene& scene, const Options& options, Report& report) {
@@ -131,9 +143,9 @@ void measure_journal(Scene& scene, const Options& options, Report& report) {
   Samples rate;
   for (int i = 0; i < (options.quick ? 2 : 5); ++i) {
     const double took = milliseconds_of([&] {
-      scene.start("flood", str(R"({"process_id":"flood","command":"head","args":["-c",")",
-                               megabytes, R"(MB","/dev/zero"]})"));
-      while (scene.get("flood").find("\"status\":\"exited\"") == std::string::npos) {
+      scene.start(str(R"({"process_id":"flood","command":"head","args":["-c",")", megabytes,
+                      R"(MB","/dev/zero"]})"));
+      while (!scene.has_ended("flood")) {
       }
     });
     rate.add(megabytes / (took / 1000));
@@ -142,16 +154,17 @@ void measure_journal(Scene& scene, const Options& options, Report& report) {
 }
 
 void measure_recovery(Scene& scene, const Options& options, Report& report) {
-  scene.start("cat", R"({"process_id":"cat","command":"cat"})");
   Samples back;
+  RelayClient client(scene.loop());
   for (int i = 0; i < (options.quick ? 2 : 20); ++i) {
-    scene.attach();
-    scene.echo("before");
+    client.attach(scene.place());
+    client.echo("before");
     back.add(milliseconds_of([&] {
       scene.kill_daemon();
-      scene.attach();
-      scene.echo("after");
+      client.attach(scene.place());
+      client.echo("after");
     }));
+    client.detach();
   }
   add(report, "relay: back after the daemon was killed", Unit::milliseconds, back.summary());
 }
@@ -164,8 +177,9 @@ void measure_processes(const Options& options, Report& report) {
   measure_journal(scene, options, report);
   measure_recovery(scene, options, report);
   report.note(
-      "relay: `cat` in a box behind a websocket, one line a message, one client; echo: lines of "
-      "60,000 bytes, sent while answers are read; back: SIGKILL, start, connect, attach, one echo");
+      "relay: `cat` behind a websocket, ours in a box and one line a message, the peer's on the "
+      "host and as it is read; echo: lines of 60,000 bytes, sent while answers are read; back: "
+      "SIGKILL, start, connect, attach, one echo");
 }
 
 }  // namespace caisson::benchmarks
