@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 
 namespace caisson {
 
@@ -56,6 +57,32 @@ Unit next_unit(std::string_view bytes) {
   }
   return {length, length == wanted};
 }
+
+// How many bytes come before the first that is not ASCII, looking at eight at a time: most of what
+// programs write is.
+std::size_t ascii_prefix(std::string_view bytes) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080;
+  std::size_t length = 0;
+  for (std::uint64_t eight = 0; length + sizeof eight <= bytes.size(); length += sizeof eight) {
+    std::memcpy(&eight, bytes.data() + length, sizeof eight);
+    if ((eight & kHighBits) != 0) break;
+  }
+  while (length < bytes.size() && static_cast<unsigned char>(bytes[length]) < 0x80) ++length;
+  return length;
+}
+
+// How many bytes come before the first that is not UTF-8.
+std::size_t valid_prefix(std::string_view bytes) {
+  std::size_t length = 0;
+  while (length < bytes.size()) {
+    length += ascii_prefix(bytes.substr(length));
+    if (length == bytes.size()) break;
+    const Unit unit = next_unit(bytes.substr(length));
+    if (!unit.complete) break;
+    length += unit.length;
+  }
+  return length;
+}
 }  // namespace
 
 std::string_view trim(std::string_view text) {
@@ -105,16 +132,14 @@ std::optional<long long> parse_integer(std::string_view text) {
 std::string decode_utf8(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());
-  while (!bytes.empty()) {
-    const Unit unit = next_unit(bytes);
-    if (unit.complete) {
-      text.append(bytes.substr(0, unit.length));
-    } else {
-      text.append(kReplacement);
-    }
-    bytes.remove_prefix(unit.length);
+  for (;;) {
+    const std::size_t sound = valid_prefix(bytes);
+    text.append(bytes.substr(0, sound));
+    bytes.remove_prefix(sound);
+    if (bytes.empty()) return text;
+    text.append(kReplacement);
+    bytes.remove_prefix(next_unit(bytes).length);
   }
-  return text;
 }
 
 std::size_t incomplete_utf8_tail(std::string_view bytes) {

@@ -56,6 +56,19 @@ TEST(DecodeUtf8, ReplacesEachMaximalInvalidPartOnce) {
             "a" + kBad + kBad + kBad + "b" + kBad + "c" + kBad + kBad + "d");
 }
 
+TEST(DecodeUtf8, FindsWhatIsNotAsciiAtEveryPlace) {
+  const std::string ascii = "0123456789abcdefghijklmnopqrst";
+  for (std::size_t at = 0; at <= ascii.size(); ++at) {
+    const std::string before = ascii.substr(0, at);
+    const std::string after = ascii.substr(at);
+    for (const std::string sound : {"\u00e9", "\u20ac", "\U0001F600", "\u00e9\u00e9"}) {
+      EXPECT_EQ(decode_utf8(before + sound + after), before + sound + after) << at;
+    }
+    EXPECT_EQ(decode_utf8(before + "\xFF" + after), before + kBad + after) << at;
+    EXPECT_EQ(decode_utf8(before + "\xE2\x82" + after), before + kBad + after) << at;
+  }
+}
+
 TEST(IncompleteUtf8Tail, CountsBytesThatMayBecomeACharacter) {
   EXPECT_EQ(incomplete_utf8_tail(""), 0u);
   EXPECT_EQ(incomplete_utf8_tail("abc"), 0u);

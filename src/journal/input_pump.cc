@@ -1,5 +1,7 @@
 #include "journal/input_pump.h"
 
+#include <fcntl.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/system/error_code.hpp>
@@ -13,6 +15,7 @@ namespace asio = boost::asio;
 using asio::posix::stream_descriptor;
 
 constexpr std::size_t kAtOnce = 1u << 20;
+constexpr int kPipeSize = 1 << 20;  // what an ordinary user may ask for
 
 }  // namespace
 
@@ -20,6 +23,8 @@ InputPump::InputPump(const asio::any_io_executor& executor, InputLog& log, Uniqu
                      Signal* moved)
     : log_(log), moved_(moved), changed_(executor), pipe_(executor) {
   set_nonblocking(pipe.get());
+  // Refused when the user has too much in pipes already: the pipe then stays as it is.
+  static_cast<void>(::fcntl(pipe.get(), F_SETPIPE_SZ, kPipeSize));
   pipe_.assign(pipe.get());
   pipe.release();
 }
