@@ -56,6 +56,17 @@ Task<void> reply(net::Exchange& exchange, int status, json::value value) {
   co_await exchange.reply(std::move(response));
 }
 
+// Ids that could not be asked for again: they are parts of paths.
+model::ManagedProcessSpec read_spec(const std::string& body) {
+  model::ManagedProcessSpec spec = model::read_managed_process_spec(parse_body(body));
+  const std::string& id = spec.process_id;
+  if (id.empty() || id == "." || id == ".." || id == "ws") {
+    throw Error(ErrorCode::validation_error,
+                str("process_id: \"", id, "\" cannot be told from another path: choose another"));
+  }
+  return spec;
+}
+
 int read_signal(const std::string& body) {
   const json::value value = parse_body(body);
   model::ObjectReader reader(value, "");
@@ -141,7 +152,7 @@ void add_process_routes(net::Router& router, session::Processes& processes) {
              [&processes](net::Exchange& exchange) -> Task<void> {
                const std::string id = exchange.param("id");
                const std::string body = co_await exchange.read_body();
-               model::ManagedProcessSpec spec = model::read_managed_process_spec(parse_body(body));
+               model::ManagedProcessSpec spec = read_spec(body);
                const auto process = co_await processes.start(id, std::move(spec));
                json::value shown = to_json(*process);
                co_await reply(exchange, 201, std::move(shown));

@@ -100,8 +100,16 @@ def test_one_that_runs_under_the_same_id_is_replaced(client, name):
     client.delete(name)
 
 
-# Not those that an address cannot name: "." and "..", and "ws", where the relay of "default" is.
 IDS = ["default", "UPPER lower", "a/b", "../x", "ü-€-😀", "%2F", "a?b#c&d=e", "output", "...", "'\"\\", "x" * 200]
+
+
+@pytest.mark.parametrize("process", ["", ".", "..", "ws"])
+def test_an_id_that_no_path_can_name_is_refused(client, name, process):
+    client.create(name)
+    reply = client("POST", session_path(name) + "/managed-process", {"command": "cat", "process_id": process})
+    assert (reply.status, reply.code) == (400, "validation_error"), reply
+    assert "process_id" in reply.message
+    client.delete(name)
 
 
 @pytest.mark.parametrize("process", IDS)
