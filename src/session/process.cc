@@ -302,8 +302,8 @@ Task<void> ManagedProcess::stop() {
   if (!running()) co_return;
   stopping_.set();
   streams_->close_input();
-  signal(SIGTERM);
-  if (kept_.spec.tty) signal(SIGHUP);  // interactive shells ignore the other one
+  // Interactive shells ignore SIGTERM, and may forget one of two signals that come together.
+  signal(kept_.spec.tty ? SIGHUP : SIGTERM);
   if (!co_await ended_.wait_until(Clock::now() + kStopGrace) && process_) process_->kill_all();
   co_await ended_.wait();
 }

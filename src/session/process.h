@@ -66,7 +66,8 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   Task<void> taken_over() { return taken_over_.wait(); }
 
   void signal(int number);
-  // Closes its input, SIGTERM, up to five seconds, SIGKILL to all that it started.
+  // Closes its input, SIGTERM (at a terminal SIGHUP), up to five seconds, SIGKILL to all that it
+  // started.
   Task<void> stop();
   // Removes its files. Only when it has ended.
   Task<void> discard();

@@ -1,5 +1,10 @@
 """Processes at a terminal."""
 
+import time
+from pathlib import Path
+
+from rest.host import processes_with, wait_until
+
 from .managed import remove, show, start, start_shell, wait_for_end
 from .relay import Offsets
 
@@ -27,14 +32,34 @@ def test_a_terminal_changes_its_size(daemon, client, name):
     client.delete(name)
 
 
+PROMPT = b"prompt> "
+
+
+def start_interactive(client, name):
+    """A shell, and a word in its command line that no other process has."""
+    marker = f"shell-{time.monotonic_ns()}"
+    start(client, name, "bash", "--norc", "-i", "-s", marker, tty=True, env={"PS1": PROMPT.decode(), "TERM": "dumb"})
+    return marker
+
+
+def wait_for_prompt(relay, marker):
+    """Until it has prompted and waits: at any terminal, a signal or an end of file before that may be lost on it."""
+    shown = relay.bytes_until(lambda got: got.endswith(PROMPT))
+    [shell] = processes_with(marker)
+    wait_until(lambda: "State:\tS" in Path(f"/proc/{shell}/status").read_text(), "the shell to wait")
+    return shown
+
+
 def test_ctrl_c_interrupts_the_foreground_of_a_terminal(daemon, client, name):
-    start(client, name, "bash", "--norc", "-i", tty=True, env={"PS1": "$ ", "TERM": "dumb"})
+    marker = start_interactive(client, name)
     with Offsets(daemon, name, **{"from": 0}) as relay:
+        wait_for_prompt(relay, marker)
         relay.send(b"sh -c 'echo rea\"\"dy; exec sleep 8103.5'\n")  # in the foreground before it says so
-        relay.bytes_until(lambda got: b"ready\r\n" in got)
+        relay.bytes_until(lambda got: got.endswith(b"ready\r\n"))
         relay.send(b"\x03")
+        wait_for_prompt(relay, marker)
         relay.send(b"echo sta''tus $? $TERM\n")
-        relay.bytes_until(lambda got: b"status 130 dumb\r\n" in got)
+        assert b"status 130 dumb\r\n" in wait_for_prompt(relay, marker)
         relay.send(b"\x04")
         relay.event("exit")
     assert wait_for_end(client, name)["stderr"] == {"begin": 0, "end": 0}
@@ -61,9 +86,9 @@ def test_a_terminal_survives_the_daemon(start_daemon):
 
 
 def test_a_shell_at_a_terminal_is_hung_up_when_it_is_to_stop(daemon, client, name):
-    start(client, name, "bash", "--norc", "-i", tty=True, env={"PS1": "ready "})
+    marker = start_interactive(client, name)
     with Offsets(daemon, name, **{"from": 0}) as relay:
-        relay.bytes_until(lambda got: b"ready" in got)
+        wait_for_prompt(relay, marker)
         remove(client, name)
         assert relay.event("exit")["signal"] == 1
     client.delete(name)
