@@ -142,12 +142,23 @@ class Daemon {
         keeper_(find_keeper(state_.path(), options_.config.daemon)),
         keeper_watch_(executor),
         kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
+        inherits_(!kept_.empty()),
         leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
         backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
         sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
         processes_(process_ground(executor), sessions_, process_settings(options_.config)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {}
+
+  // When run() has failed: what another daemon left stays for the next one, and nothing of ours.
+  void give_up() {
+    if (!keeper_) return;
+    if (inherits_) {
+      backend_->abandon();
+    } else {
+      keeper_->quit();
+    }
+  }
 
   Task<void> run() {
     const store::Opened opened = co_await store_.open(state_.database());
@@ -227,6 +238,7 @@ class Daemon {
   std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us
   TaskGroup keeper_watch_;
   backend::KeptEntries kept_;  // until it is taken over
+  const bool inherits_;        // boxes of a daemon before us
   bool leaves_boxes_;
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
@@ -248,7 +260,10 @@ int serve(ServeOptions options, const MakeBackend& make_backend) {
     io.stop();  // what is left waits for boxes that are somebody else's now
   });
   io.run();
-  if (failure) std::rethrow_exception(failure);
+  if (failure) {
+    daemon.give_up();
+    std::rethrow_exception(failure);
+  }
   return 0;
 }
 

@@ -53,6 +53,7 @@ BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
   std::swap(enforced_, other.enforced_);
   std::swap(limits_, other.limits_);
   std::swap(groups_, other.groups_);
+  std::swap(unwanted_groups_, other.unwanted_groups_);
   return *this;
 }
 
@@ -197,6 +198,9 @@ std::vector<UniqueFd> BoxCgroup::make_group(std::uint64_t id, std::uint64_t memo
     throw Error(ErrorCode::isolation_unavailable,
                 "a memory limit of its own cannot be enforced on this host: leave memory_mb out");
   }
+  for (const std::uint64_t unwanted : std::set<std::uint64_t>(unwanted_groups_)) {
+    try_remove_group(unwanted);
+  }
   CgroupLimits limits = limits_;
   limits.memory_bytes = memory_bytes;
   std::vector<UniqueFd> fds;
@@ -223,7 +227,14 @@ std::optional<bool> BoxCgroup::kill_group(std::uint64_t id) {
 }
 
 void BoxCgroup::remove_group(std::uint64_t id) {
-  if (!owner_ || !groups_.contains(id)) return;
+  if (groups_.contains(id)) unwanted_groups_.insert(id);
+  for (const std::uint64_t unwanted : std::set<std::uint64_t>(unwanted_groups_)) {
+    try_remove_group(unwanted);
+  }
+}
+
+void BoxCgroup::try_remove_group(std::uint64_t id) {
+  if (!owner_) return;
   const std::uint64_t oom_kills = memory_leaf_ ? read_oom_kills(group_beside(name_, id)) : 0;
   bool gone = true;
   for (const OwnedHierarchy& owned : owner_->hierarchies) {
@@ -234,6 +245,7 @@ void BoxCgroup::remove_group(std::uint64_t id) {
   }
   if (!gone) return;
   groups_.erase(id);
+  unwanted_groups_.erase(id);
   gone_oom_kills_ += oom_kills;
 }
 

@@ -64,7 +64,7 @@ class BoxCgroup {
   std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes);
   // As kill_all(); nothing when there is no such group.
   std::optional<bool> kill_group(std::uint64_t id);
-  // One attempt. What is left goes with the box.
+  // One attempt; more of them when other groups are made and removed, the last with the box.
   void remove_group(std::uint64_t id);
 
   // One attempt. False while processes are still inside, ending ones included; true from then on.
@@ -84,6 +84,7 @@ class BoxCgroup {
   void take_leaf(std::size_t index, const UniqueFd& leaf);
   void limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits);
   UniqueFd make_group_leaf(std::size_t index, std::uint64_t id, const CgroupLimits& limits);
+  void try_remove_group(std::uint64_t id);
   std::uint64_t read_oom_kills(const std::string& group) const;
   void find_groups();
 
@@ -98,6 +99,7 @@ class BoxCgroup {
   std::set<model::Layer> enforced_;
   CgroupLimits limits_;
   std::set<std::uint64_t> groups_;
+  std::set<std::uint64_t> unwanted_groups_;  // of them: processes were still ending in there
 };
 
 // The place of one owner of boxes (a daemon, or one embedded run) in the host's control groups:

@@ -272,3 +272,5 @@ def test_the_state_of_a_newer_version_is_refused_and_left_alone(start_daemon):
     assert daemon.process.wait(20) != 0
     assert "has version 999" in daemon.read_log() and "a newer caisson wrote it" in daemon.read_log()
     assert (daemon.state / "caisson.db").read_bytes() == before
+    with pytest.raises(AssertionError, match="there is no keeper"):
+        keeper_of(daemon)
