@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <limits>
 
+#include "backend/no_resources_for_test.h"
 #include "base/error.h"
 #include "base/seqpacket.h"
 
@@ -13,19 +14,6 @@ namespace caisson::backend {
 namespace {
 
 namespace asio = boost::asio;
-
-class NoResources final : public BoxResources {
- public:
-  std::uint64_t oom_kills() override { return 0; }
-  std::vector<UniqueFd> make_group(std::uint64_t, std::uint64_t) override { return {}; }
-  std::optional<bool> kill_group(std::uint64_t) override { return std::nullopt; }
-  void remove_group(std::uint64_t) override {}
-  BoxUsage usage() override { return {}; }
-  void kill() override {}
-  Task<void> release() override { co_return; }
-  std::optional<Handover> handover() const override { return std::nullopt; }
-  void abandon() override {}
-};
 
 // A box that another owner made, whose guest is played by the test.
 class GuestBoxTakeover : public testing::Test {

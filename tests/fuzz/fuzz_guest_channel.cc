@@ -16,6 +16,7 @@
 
 #include "backend/guest_box.h"
 #include "backend/guest_channel.h"
+#include "backend/no_resources_for_test.h"
 #include "base/file.h"
 #include "channel_script.h"
 #include "fuzz.h"
@@ -77,17 +78,6 @@ Task<void> set_up(std::shared_ptr<GuestChannel> channel) {
   }
 }
 
-// A box without anything on the host.
-class NoResources final : public backend::BoxResources {
- public:
-  std::uint64_t oom_kills() override { return 0; }
-  backend::BoxUsage usage() override { return {}; }
-  void kill() override {}
-  Task<void> release() override { co_return; }
-  std::optional<backend::Handover> handover() const override { return std::nullopt; }
-  void abandon() override {}
-};
-
 // What an owner holds of a box that it took over.
 struct Inheritance {
   std::unique_ptr<backend::GuestBox> box;
@@ -115,7 +105,7 @@ Task<void> take_over(asio::io_context& io, std::shared_ptr<GuestChannel> channel
   const wire::Processes told = co_await channel->resume();
   held.box = std::make_unique<backend::GuestBox>("box", channel, backend::GuestBox::Identity{},
                                                  model::IsolationReport{},
-                                                 std::make_shared<NoResources>(), told);
+                                                 std::make_shared<backend::NoResources>(), told);
   std::vector<std::uint64_t> ids;
   for (const wire::RunningProcess& running : told.running) {
     if (running.remember) ids.push_back(running.id);
