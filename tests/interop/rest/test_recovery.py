@@ -51,7 +51,7 @@ def test_a_session_goes_on_under_the_next_daemon(start_daemon, end, network):
     spec = {"network": network, "memory_mb": 100, "cpus": 0.3}
     daemon.client.output("s", "echo kept > file; (sleep 7001.5 &)", **spec)
     before = shown(daemon, "s")
-    ours = processes_with("sleep 7001.5")
+    ours = wait_until(lambda: processes_with("sleep 7001.5"), "what runs beside")
     end(daemon)
     daemon.start()
     assert processes_with("sleep 7001.5") == ours
