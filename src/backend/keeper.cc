@@ -203,8 +203,8 @@ Task<void> KeeperProcess::watch() {
   const auto executor = co_await boost::asio::this_coro::executor;
   for (;;) {
     const int watched = generation_;
-    boost::asio::posix::stream_descriptor socket(
-        executor, check_syscall("keeper", ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 3)));
+    boost::asio::posix::stream_descriptor socket(executor,
+                                                 duplicate(socket_.get(), "keeper").release());
     co_await socket.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                boost::asio::use_awaitable);
     if (generation_ == watched && !replace()) co_return;

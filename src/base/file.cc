@@ -97,6 +97,10 @@ UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> 
   return fd;
 }
 
+UniqueFd duplicate(int fd, std::string_view subject) {
+  return UniqueFd(check_syscall(subject, ::fcntl(fd, F_DUPFD_CLOEXEC, 3)));
+}
+
 std::pair<UniqueFd, UniqueFd> make_pipe() {
   int ends[2];
   check_syscall("pipe", ::pipe2(ends, O_CLOEXEC));

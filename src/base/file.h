@@ -39,6 +39,9 @@ void seal_memory_file(int fd, const std::string& name);
 // Both, with this content; read from its beginning.
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content);
 
+// A second descriptor of the same open file, above 2. The subject is for the error.
+UniqueFd duplicate(int fd, std::string_view subject);
+
 std::pair<UniqueFd, UniqueFd> make_pipe();  // read end, write end; both O_CLOEXEC
 void set_nonblocking(int fd);
 

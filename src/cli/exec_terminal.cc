@@ -1,6 +1,5 @@
 #include "cli/exec_terminal.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "cli/attached.h"
 #include "cli/process_client.h"
@@ -17,13 +17,6 @@
 namespace caisson::cli {
 
 namespace {
-
-// Nobody else asks for it.
-std::string random_id() {
-  std::uint32_t bits = 0;
-  check_syscall("getrandom", ::getrandom(&bits, sizeof bits, 0));
-  return str("exec-", bits);
-}
 
 // Ends it if it still runs.
 Task<void> forget(DaemonClient& client, ProcessName name) {
@@ -60,7 +53,7 @@ Task<int> run(DaemonClient& client, ProcessStart start, Attachment attachment) {
 int run_on_terminal(TerminalExec exec) {
   const Environment environment = process_environment();
   ProcessOptions options{
-      .id = random_id(), .env = exec.options.env, .workdir = exec.options.workdir};
+      .id = str("exec-", random_hex(4)), .env = exec.options.env, .workdir = exec.options.workdir};
   options.tty = true;
   // Ours is what the keys and the screen are like; what -e says counts more.
   options.env.insert(options.env.begin(), "TERM");

@@ -1,13 +1,13 @@
 #include "daemon/token.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <cerrno>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -38,21 +38,6 @@ void check_owner(int fd, const fs::path& file) {
   }
 }
 
-std::string make_token() {
-  unsigned char bytes[kRandomBytes];
-  const ssize_t got = check_syscall("getrandom", ::getrandom(bytes, sizeof bytes, 0));
-  if (got != static_cast<ssize_t>(sizeof bytes)) {  // up to 256 bytes never come in pieces
-    throw Error(ErrorCode::system_error, "getrandom: fewer bytes than asked for");
-  }
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string token;
-  for (const unsigned char byte : bytes) {
-    token.push_back(kDigits[byte >> 4u]);
-    token.push_back(kDigits[byte & 15u]);
-  }
-  return token;
-}
-
 }  // namespace
 
 std::optional<std::string> find_token(const fs::path& state_dir) {
@@ -79,7 +64,7 @@ std::optional<std::string> find_token(const fs::path& state_dir) {
 
 std::string load_or_make_token(const fs::path& state_dir) {
   if (std::optional<std::string> token = find_token(state_dir)) return *token;
-  std::string token = make_token();
+  std::string token = random_hex(kRandomBytes);
   replace_file(state_dir / "token", token + "\n", 0600);
   return token;
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "async/loop_for_test.h"
+#include "base/file.h"
 #include "base/temporary_directory.h"
 #include "journal/input_pump.h"
 #include "journal/stream_for_test.h"
@@ -20,10 +21,6 @@ namespace caisson::journal {
 namespace {
 
 namespace asio = boost::asio;
-
-UniqueFd duplicate(int fd) {
-  return UniqueFd(check_syscall("dup", ::fcntl(fd, F_DUPFD_CLOEXEC, 0)));
-}
 
 std::string read_some(int pipe, std::size_t size) {
   std::string bytes(size, '\0');
@@ -66,12 +63,12 @@ TEST_F(InputLogTest, GoesOnWithTheDescriptorThatWasKept) {
   UniqueFd kept;
   {
     InputLog log = make();
-    kept = duplicate(log.descriptor());
+    kept = duplicate(log.descriptor(), "input log");
     log.append(1, "first ");
     log.append(2, "second ");
     EXPECT_EQ(log.feed(write_.get(), 9).state, Fed::State::more);
   }
-  InputLog log = InputLog::open(directory_.path(), "in", duplicate(kept.get()));
+  InputLog log = InputLog::open(directory_.path(), "in", duplicate(kept.get(), "input log"));
   EXPECT_EQ(log.position(), 9u);
   EXPECT_EQ(log.append(2, "second "), Appended::already_written);
   EXPECT_EQ(log.append(3, "third"), Appended::written);
@@ -87,7 +84,8 @@ TEST_F(InputLogTest, IgnoresWhatWasNotAccepted) {
   log.append(1, "good ");
   // What a process leaves that is killed between writing and accepting.
   check_syscall("in", ::pwrite(log.descriptor(), "GARBAGE", 7, 5));
-  InputLog again = InputLog::open(directory_.path(), "in", duplicate(log.descriptor()));
+  InputLog again =
+      InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log"));
   EXPECT_EQ(again.append(2, "too"), Appended::written);
   again.feed(write_.get(), 1000);
   EXPECT_EQ(read_some(read_.get(), 100), "good too");
@@ -117,13 +115,16 @@ TEST_F(InputLogTest, SaysWhenThePipeIsFullOrNobodyReads) {
 TEST_F(InputLogTest, RefusesFilesThatAreNotItsOwn) {
   const InputLog log = make();
   const UniqueFd other = open_file(directory_ / "other", O_RDWR | O_CREAT, 0600);
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(other.get())), Error);
+  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(other.get(), "input log")), Error);
   replace_file(directory_ / "in.state", std::string(88, 'x'));
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor())), Error);
+  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
+               Error);
   replace_file(directory_ / "in.state", "");
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor())), Error);
+  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
+               Error);
   InputLog::remove(directory_.path(), "in");
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor())), SystemError);
+  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
+               SystemError);
 }
 
 TEST_F(InputLogTest, CountsTheOtherStateWhenOneIsTorn) {
@@ -248,7 +249,7 @@ int receive_messages(int pipe, Shared& shared) {
 
 // The daemon, and a client that sends again what was not acknowledged.
 int send_messages(const TemporaryDirectory& directory, int kept, int pipe, Shared& shared) {
-  InputLog log = InputLog::open(directory.path(), "in", duplicate(kept), 4u << 20);
+  InputLog log = InputLog::open(directory.path(), "in", duplicate(kept, "input log"), 4u << 20);
   while (!shared.enough) {
     const std::uint64_t sequence = shared.acknowledged + 1;
     if (log.append(sequence, message(sequence)) != Appended::busy) shared.acknowledged = sequence;

@@ -19,6 +19,7 @@
 
 #include "async/loop_for_test.h"
 #include "async/task_group.h"
+#include "base/file.h"
 #include "base/temporary_directory.h"
 #include "journal/follower.h"
 #include "journal/stream_for_test.h"
@@ -121,7 +122,7 @@ TEST(Pump, DeliversWhatItKeepsToEveryReader) {
 TEST(Pump, LeavesInThePipeWhatItHasNotMovedWhenItIsCancelled) {
   const TemporaryDirectory directory;
   Scene scene(directory.path());
-  const UniqueFd kept(check_syscall("dup", ::fcntl(scene.read.get(), F_DUPFD_CLOEXEC, 0)));
+  const UniqueFd kept = duplicate(scene.read.get(), "pipe");
   {
     TaskGroup tasks(scene.io.get_executor());
     Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(scene.read));
@@ -132,7 +133,7 @@ TEST(Pump, LeavesInThePipeWhatItHasNotMovedWhenItIsCancelled) {
     run_loop(scene.io, tasks.stop());
   }
   scene.write.reset();
-  UniqueFd again(check_syscall("dup", ::fcntl(kept.get(), F_DUPFD_CLOEXEC, 0)));
+  UniqueFd again = duplicate(kept.get(), "pipe");
   Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(again));
   scene.io.restart();
   run_loop(scene.io, pump.run());

@@ -10,6 +10,10 @@ namespace caisson::model {
 // A moment in UTC, as shown to people and clients; deadlines use base/clock.h instead.
 using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;
 
+inline Timestamp now() {
+  return std::chrono::time_point_cast<Timestamp::duration>(std::chrono::system_clock::now());
+}
+
 // How the text says that it is UTC: LangBot shows "Z" in sessions and "+00:00" in grants.
 enum class UtcMark { z, offset };
 

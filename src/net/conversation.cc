@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "net/handshake.h"
+#include "base/random.h"
 
 namespace caisson::net {
 

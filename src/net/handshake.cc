@@ -1,12 +1,11 @@
 #include "net/handshake.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "net/error_status.h"
@@ -188,17 +187,6 @@ Accepted check_accepted(const Response& response, const std::string& key,
     return {.fault = "it chooses a subprotocol that was not offered"};
   }
   return {.subprotocol = *chosen};
-}
-
-void fill_randomly(void* bytes, std::size_t size) {
-  auto* at = static_cast<char*>(bytes);
-  while (size > 0) {
-    const ssize_t got = ::getrandom(at, size, 0);
-    if (got < 0 && errno == EINTR) continue;
-    check_syscall("random bytes", got);
-    at += got;
-    size -= static_cast<std::size_t>(got);
-  }
 }
 
 }  // namespace caisson::net

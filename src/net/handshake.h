@@ -44,7 +44,4 @@ struct Accepted {
 Accepted check_accepted(const Response& response, const std::string& key,
                         const std::vector<std::string>& subprotocols);
 
-// From the kernel.
-void fill_randomly(void* bytes, std::size_t size);
-
 }  // namespace caisson::net

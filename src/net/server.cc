@@ -17,6 +17,7 @@
 
 #include "async/event.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "net/connection.h"
 #include "net/listener.h"
@@ -152,7 +153,7 @@ void Server::Implementation::add_listener(Listener listener) {
   auto context = std::make_shared<ConnectionContext>(
       ConnectionContext{.router = router_, .config = config_, .guard = std::move(guard)});
   // The descriptor that is waited on is a second one, so that each has one owner.
-  UniqueFd waited(check_syscall("socket", ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0)));
+  UniqueFd waited = duplicate(listener.fd(), "socket");
   asio::posix::stream_descriptor readable(executor_, waited.get());
   waited.release();
   doors_.push_back({std::move(listener), std::move(readable), std::move(context)});

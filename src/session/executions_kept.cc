@@ -11,12 +11,7 @@ namespace caisson::session {
 using store::ExecutionRecord;
 
 ExecutionClocks real_clocks() {
-  return {.steady = [] { return Clock::now(); },
-          .wall =
-              [] {
-                return std::chrono::time_point_cast<std::chrono::microseconds>(
-                    std::chrono::system_clock::now());
-              }};
+  return {.steady = [] { return Clock::now(); }, .wall = [] { return model::now(); }};
 }
 
 // Whatever became of the clock meanwhile, nothing is kept for longer than from now on.

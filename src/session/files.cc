@@ -141,7 +141,7 @@ Task<std::shared_ptr<Files::Download::Mover>> Files::start(Session::Use session,
   process.argv.insert(process.argv.end(), arguments.begin(), arguments.end());
   process.cwd = session->spec().mount_path;
   std::vector<UniqueFd> more;
-  more.emplace_back(check_syscall("files", ::fcntl(program_.get(), F_DUPFD_CLOEXEC, 3)));
+  more.push_back(duplicate(program_.get(), "files"));
   backend::StartedCommand command =
       co_await session->start_beside(std::move(process), std::move(more));
   co_return std::make_shared<Download::Mover>(executor, std::move(session), path,

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "session/kept_json.h"
 
 namespace caisson::session {
 
@@ -16,14 +17,6 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr const char* kPrefix = "process/";
-
-std::int64_t microseconds(model::Timestamp time) {
-  return time.time_since_epoch().count();
-}
-
-model::Timestamp timestamp(const json::value& value) {
-  return model::Timestamp(std::chrono::microseconds(value.to_number<std::int64_t>()));
-}
 
 json::value end_value(const std::optional<ProcessEnd>& end) {
   if (!end) return nullptr;

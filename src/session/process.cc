@@ -1,7 +1,5 @@
 #include "session/process.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <csignal>
 #include <exception>
@@ -9,9 +7,11 @@
 #include <system_error>
 #include <utility>
 
+#include "async/sleep.h"
 #include "backend/run.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -26,19 +26,6 @@ constexpr std::size_t kLongestCharacter = 4;
 constexpr std::chrono::milliseconds kFirstBackoff{100};
 constexpr std::chrono::milliseconds kLongestBackoff{30'000};
 constexpr std::chrono::seconds kHealthyLife{30};
-
-model::Timestamp wall_clock() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
-std::string random_name() {
-  std::uint64_t bits = 0;
-  check_syscall("getrandom", ::getrandom(&bits, sizeof bits, 0));
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string name;
-  for (; name.size() < 16; bits >>= 4) name.push_back(kDigits[bits & 15]);
-  return name;
-}
 
 // A login shell finds the program, and says so on its standard error when there is none.
 backend::ProcessSpec program_of(const model::ManagedProcessSpec& spec) {
@@ -87,13 +74,13 @@ std::string last_characters(const journal::Journal& journal, std::size_t count) 
 }
 
 ProcessEnd unseen_end(std::string reason) {
-  ProcessEnd end{.at = wall_clock(), .exit_code = {}, .signal = {}};
+  ProcessEnd end{.at = model::now(), .exit_code = {}, .signal = {}};
   end.reason = std::move(reason);
   return end;
 }
 
 ProcessEnd end_of(const backend::ProcessExit& exit) {
-  ProcessEnd end{.at = wall_clock(), .exit_code = {}, .signal = {}};
+  ProcessEnd end{.at = model::now(), .exit_code = {}, .signal = {}};
   if (exit.signal != 0) {
     end.signal = exit.signal;
   } else {
@@ -126,8 +113,8 @@ Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessGround&
                                                             model::ManagedProcessSpec spec) {
   KeptProcess kept{.session_id = session->id(),
                    .spec = std::move(spec),
-                   .directory = random_name(),
-                   .started_at = wall_clock(),
+                   .directory = random_hex(8),
+                   .started_at = model::now(),
                    .end = std::nullopt};
   std::shared_ptr<ManagedProcess> process(
       new ManagedProcess(ground, std::move(session), std::move(kept)));
@@ -213,8 +200,7 @@ Task<void> ManagedProcess::end_group() {
   constexpr int kAttempts = 50;
   constexpr std::chrono::milliseconds kPause{20};
   for (int attempt = 0; !process_->kill_all() && attempt < kAttempts; ++attempt) {
-    Event pause(ground_.streams.executor);
-    co_await pause.wait_until(Clock::now() + kPause);
+    co_await sleep_for(kPause);
   }
 }
 

@@ -26,10 +26,6 @@ namespace asio = boost::asio;
 constexpr std::chrono::seconds kOutputGrace{1};
 constexpr std::size_t kPiece = 1u << 20;
 
-UniqueFd copy_of(const UniqueFd& fd) {
-  return UniqueFd(check_syscall("pipe", ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)));
-}
-
 // Standard error is nobody's to wait for: it never holds a process back.
 journal::Limits limits_of(const model::ManagedProcessSpec& spec, bool output) {
   const bool hold = output && spec.overflow == model::OutputPolicy::hold;
@@ -138,23 +134,28 @@ void ProcessStreams::run() {
   flowing_ = 0;
   if (ends_.terminal) {
     ++flowing_;
-    pumps_.spawn("terminal", pump(out_feed_, copy_of(ends_.terminal), true));
+    pumps_.spawn("terminal",
+                 pump(out_feed_, duplicate(ends_.terminal.get(), "stream of a process"), true));
     return;
   }
   if (!ends_.out) return;
   flowing_ += 2;
-  pumps_.spawn("standard output", pump(out_feed_, copy_of(ends_.out), false));
-  pumps_.spawn("standard error", pump(err_feed_, copy_of(ends_.err), false));
+  pumps_.spawn("standard output",
+               pump(out_feed_, duplicate(ends_.out.get(), "stream of a process"), false));
+  pumps_.spawn("standard error",
+               pump(err_feed_, duplicate(ends_.err.get(), "stream of a process"), false));
   input_broken_ = !ends_.in;
   if (!ends_.in) return;
-  input_ = std::make_unique<journal::InputPump>(ground_.executor, *in_, copy_of(ends_.in),
-                                                &input_moved_);
+  input_ = std::make_unique<journal::InputPump>(
+      ground_.executor, *in_, duplicate(ends_.in.get(), "stream of a process"), &input_moved_);
   input_pumps_.spawn("standard input", pump_input());
 }
 
 Task<void> ProcessStreams::pump(journal::Feed& feed, UniqueFd source, bool terminal) {
   std::optional<journal::Through> through;
-  if (terminal) through.emplace(copy_of(ends_.through_read), copy_of(ends_.through_write));
+  if (terminal)
+    through.emplace(duplicate(ends_.through_read.get(), "stream of a process"),
+                    duplicate(ends_.through_write.get(), "stream of a process"));
   journal::Pump pump(ground_.executor, ground_.pool, feed, std::move(source), std::move(through),
                      {.closes = false});
   co_await pump.run();
@@ -250,7 +251,8 @@ Task<bool> ProcessStreams::write(std::uint64_t sequence, std::string bytes) {
 
 Task<bool> ProcessStreams::write_terminal(std::string bytes) {
   if (!ends_.terminal) co_return false;
-  asio::posix::stream_descriptor terminal(ground_.executor, copy_of(ends_.terminal).release());
+  asio::posix::stream_descriptor terminal(
+      ground_.executor, duplicate(ends_.terminal.get(), "stream of a process").release());
   std::string_view left = bytes;
   while (!left.empty()) {
     const ssize_t written = ::write(terminal.native_handle(), left.data(), left.size());

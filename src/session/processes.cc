@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 
+#include "async/sleep.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -14,17 +15,13 @@ namespace caisson::session {
 
 namespace {
 
-model::Timestamp wall_clock() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
 // How much longer one that has ended is kept; all of the time for one that has not. The wall clock
 // may have been set meanwhile.
 std::chrono::milliseconds time_left(const ManagedProcess& process, std::chrono::seconds retention) {
   const std::chrono::milliseconds all = retention;
   if (process.running() || !process.last_end()) return all;
   const auto left = all - std::chrono::duration_cast<std::chrono::milliseconds>(
-                              wall_clock() - process.last_end()->at);
+                              model::now() - process.last_end()->at);
   return std::clamp(left, std::chrono::milliseconds(0), all);
 }
 
@@ -196,8 +193,7 @@ Task<void> Processes::retain(std::shared_ptr<ManagedProcess> process,
   limit_ended();
   // Nobody keeps one that is forgotten before.
   const std::weak_ptr<ManagedProcess> ended = std::exchange(process, nullptr);
-  Event never(ground_.streams.executor);
-  co_await never.wait_until(Clock::now() + left);
+  co_await sleep_for(left);
   process = ended.lock();
   const auto found = processes_.find(key);
   if (!process || found == processes_.end() || found->second != process) co_return;

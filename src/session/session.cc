@@ -13,10 +13,6 @@ namespace caisson::session {
 
 namespace {
 
-model::Timestamp wall_clock() {
-  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
-
 std::int64_t milliseconds(std::chrono::microseconds time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
@@ -34,7 +30,7 @@ Session::Session(const boost::asio::any_io_executor& executor, const Settings& s
       parked_at_(Clock::now()),
       turns_(executor),
       last_used_(Clock::now()),
-      created_at_(wall_clock()),
+      created_at_(model::now()),
       last_used_at_(created_at_),
       tasks_(executor) {
   if (!settings_.park_shells) parked_ = {};
@@ -70,7 +66,7 @@ model::SessionInfo Session::info() const {
 
 void Session::touch() {
   last_used_ = Clock::now();
-  last_used_at_ = wall_clock();
+  last_used_at_ = model::now();
 }
 
 void Session::throw_closed() const {

@@ -64,7 +64,7 @@ Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings
   shell.wake_ = std::move(wake_end);
   std::vector<UniqueFd> more;
   more.push_back(std::move(wait_end));
-  more.emplace_back(check_syscall(kScriptName, ::fcntl(shell.script_.get(), F_DUPFD_CLOEXEC, 3)));
+  more.push_back(duplicate(shell.script_.get(), kScriptName));
   backend::ProcessSpec process;
   process.argv = {"/bin/sh", "-c", kWait, "sh"};
   process.env = environment(shell.settings_.env);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <utility>
 
+#include "async/sleep.h"
 #include "backend/fake/program.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -181,8 +182,7 @@ Task<void> Machine::yield() const {
 }
 
 Task<void> Machine::sleep(std::chrono::microseconds duration) const {
-  asio::steady_timer timer(executor_, duration);
-  co_await timer.async_wait(asio::use_awaitable);
+  co_await sleep_for(duration);
 }
 
 BoxUsage Machine::usage() const {

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -45,15 +45,7 @@ std::string name_of(std::string directory) {
 }
 
 std::string random_name(std::string_view prefix) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  unsigned char bytes[8];
-  check_syscall("getrandom", ::getrandom(bytes, sizeof bytes, 0));
-  std::string name(prefix);
-  for (const unsigned char byte : bytes) {
-    name.push_back(kHex[byte >> 4]);
-    name.push_back(kHex[byte & 0xF]);
-  }
-  return name;
+  return str(prefix, random_hex(8));
 }
 
 std::string utc_now() {

@@ -164,7 +164,7 @@ void TreeWriter::add_hard_link(const std::string& path, const std::string& exist
   if (!source) {
     refuse(path, str("is a hard link to \"", printable(existing), "\", which is not before it"));
   }
-  const UniqueFd source_directory(::fcntl(from.directory, F_DUPFD_CLOEXEC, 3));
+  const UniqueFd source_directory = duplicate(from.directory, existing);
   check_entry(path, source_directory.get());
   const auto [directory, name] = place(path, true);
   // Without AT_SYMLINK_FOLLOW a link to a symlink is a second name of the symlink itself.

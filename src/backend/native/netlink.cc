@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/str.h"
 
 namespace caisson::backend::native {
@@ -76,7 +77,7 @@ Netlink::Netlink(int protocol)
                         ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol))) {}
 
 Netlink Netlink::borrow(int fd) {
-  return Netlink(UniqueFd(check_syscall("borrow netlink socket", ::fcntl(fd, F_DUPFD_CLOEXEC, 0))));
+  return Netlink(duplicate(fd, "borrow netlink socket"));
 }
 
 void Netlink::execute(NetlinkRequest& request) {
