@@ -36,6 +36,11 @@ UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
 
 }  // namespace
 
+void refuse_own_memory() {
+  throw Error(ErrorCode::isolation_unavailable,
+              "a memory limit of its own cannot be enforced on this host: leave memory_mb out");
+}
+
 BoxCgroup::BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name)
     : owner_(std::move(owner)), name_(std::move(name)) {}
 
@@ -194,13 +199,8 @@ UniqueFd BoxCgroup::make_group_leaf(std::size_t index, std::uint64_t id,
 }
 
 std::vector<UniqueFd> BoxCgroup::make_group(std::uint64_t id, std::uint64_t memory_bytes) {
-  if (memory_bytes > 0 && !memory_leaf_) {
-    throw Error(ErrorCode::isolation_unavailable,
-                "a memory limit of its own cannot be enforced on this host: leave memory_mb out");
-  }
-  for (const std::uint64_t unwanted : std::set<std::uint64_t>(unwanted_groups_)) {
-    try_remove_group(unwanted);
-  }
+  if (memory_bytes > 0 && !memory_leaf_) refuse_own_memory();
+  remove_unwanted_groups();
   CgroupLimits limits = limits_;
   limits.memory_bytes = memory_bytes;
   std::vector<UniqueFd> fds;
@@ -228,9 +228,11 @@ std::optional<bool> BoxCgroup::kill_group(std::uint64_t id) {
 
 void BoxCgroup::remove_group(std::uint64_t id) {
   if (groups_.contains(id)) unwanted_groups_.insert(id);
-  for (const std::uint64_t unwanted : std::set<std::uint64_t>(unwanted_groups_)) {
-    try_remove_group(unwanted);
-  }
+  remove_unwanted_groups();
+}
+
+void BoxCgroup::remove_unwanted_groups() {
+  for (const std::uint64_t id : std::set<std::uint64_t>(unwanted_groups_)) try_remove_group(id);
 }
 
 void BoxCgroup::try_remove_group(std::uint64_t id) {

@@ -27,6 +27,9 @@ struct CgroupUsage {
   std::chrono::microseconds cpu_time{0};
 };
 
+// For a process that is to have a memory limit of its own, where there is none for boxes.
+[[noreturn]] void refuse_own_memory();
+
 // The control groups of one box: a leaf in every hierarchy of its owner. May outlive the owner
 // object.
 class BoxCgroup {
@@ -84,6 +87,7 @@ class BoxCgroup {
   void take_leaf(std::size_t index, const UniqueFd& leaf);
   void limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits);
   UniqueFd make_group_leaf(std::size_t index, std::uint64_t id, const CgroupLimits& limits);
+  void remove_unwanted_groups();
   void try_remove_group(std::uint64_t id);
   std::uint64_t read_oom_kills(const std::string& group) const;
   void find_groups();

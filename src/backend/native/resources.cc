@@ -10,8 +10,10 @@
 #include <csignal>
 #include <utility>
 
+#include "async/sleep.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -43,9 +45,8 @@ std::uint64_t NativeResources::oom_kills() {
 
 std::vector<UniqueFd> NativeResources::make_group(std::uint64_t id, std::uint64_t memory_bytes) {
   if (cgroup_) return cgroup_->make_group(id, memory_bytes);
-  if (memory_bytes == 0) return {};
-  throw Error(ErrorCode::isolation_unavailable,
-              "a memory limit of its own cannot be enforced on this host: leave memory_mb out");
+  if (memory_bytes > 0) refuse_own_memory();
+  return {};
 }
 
 std::optional<bool> NativeResources::kill_group(std::uint64_t id) {
@@ -107,8 +108,7 @@ Task<void> NativeResources::release() {
   if (guest_.running()) {
     // A pidfd becomes readable when the process has ended; the kernel has then reaped its
     // namespace.
-    asio::posix::stream_descriptor ended(
-        executor_, check_syscall("pidfd", ::fcntl(guest_.pidfd(), F_DUPFD_CLOEXEC, 3)));
+    asio::posix::stream_descriptor ended(executor_, duplicate(guest_.pidfd(), "pidfd").release());
     co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
     guest_.wait();
   }
@@ -121,8 +121,7 @@ Task<void> NativeResources::release() {
       log::warning("cgroups of a box are still busy; the next start removes them");
       co_return;
     }
-    asio::steady_timer timer(executor_, pause);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await sleep_for(pause);
     pause = std::min<std::chrono::microseconds>(pause * 2, std::chrono::milliseconds(20));
   }
 }
