@@ -5,17 +5,17 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <boost/json/value_from.hpp>
-#include <csignal>
 #include <string_view>
 #include <utility>
 
 #include "api/relay.h"
+#include "api/rest/rest.h"
 #include "async/task_group.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "journal/follower.h"
+#include "model/managed_process.h"
 #include "model/object_reader.h"
 
 namespace caisson::api {
@@ -51,10 +51,6 @@ Task<bool> tell(Relay& relay, json::object event) {
   co_return co_await relay.socket.write_text(json::serialize(event));
 }
 
-json::object range_of(const journal::Journal& journal) {
-  return {{"begin", journal.begin()}, {"end", journal.end()}};
-}
-
 Task<bool> greet(Relay& relay, std::uint64_t from) {
   session::ManagedProcess& process = *relay.process;
   json::object hello{{"type", "hello"},
@@ -62,20 +58,15 @@ Task<bool> greet(Relay& relay, std::uint64_t from) {
                      {"running", process.running()},
                      {"tty", process.spec().tty},
                      {"from", from},
-                     {"stdout", range_of(process.out())},
-                     {"stderr", range_of(process.err())},
+                     {"stdout", rest::range_json(process.out())},
+                     {"stderr", rest::range_json(process.err())},
                      {"last_sequence", process.streams().last_sequence()}};
   co_return co_await tell(relay, std::move(hello));
 }
 
 Task<bool> tell_end(Relay& relay) {
-  json::object event{{"type", "exit"}};
-  if (const auto& end = relay.process->last_end()) {
-    event["exit_code"] = json::value_from(end->exit_code);
-    event["signal"] = json::value_from(end->signal);
-    event["oom"] = end->oom;
-    event["reason"] = end->reason;
-  }
+  json::object event = rest::end_json(relay.process->last_end());
+  event["type"] = "exit";
   co_return co_await tell(relay, std::move(event));
 }
 
@@ -119,12 +110,6 @@ Task<void> give_all(RelayPtr relay, std::shared_ptr<Attachment> attachment, std:
   relay->done.set();
 }
 
-std::uint16_t read_size(model::ObjectReader& reader, const char* name) {
-  const auto size = reader.required<std::int64_t>(name);
-  if (size < 1 || size > 10'000) reader.fail(name, "must be from 1 to 10000");
-  return static_cast<std::uint16_t>(size);
-}
-
 void confirm(session::ManagedProcess& process, Attachment* attachment, std::int64_t offset) {
   if (attachment == nullptr) return;
   if (offset < 0 || static_cast<std::uint64_t>(offset) > process.out().end()) {
@@ -141,12 +126,10 @@ void obey(session::ManagedProcess& process, Attachment* attachment, const std::s
   if (type == "close_input") {
     process.streams().close_input();
   } else if (type == "resize") {
-    process.streams().resize(
-        {.rows = read_size(reader, "rows"), .columns = read_size(reader, "columns")});
+    process.streams().resize({.rows = model::read_terminal_size(reader, "rows"),
+                              .columns = model::read_terminal_size(reader, "columns")});
   } else if (type == "signal") {
-    const auto number = reader.required<std::int64_t>("signal");
-    if (number < 1 || number >= NSIG) reader.fail("signal", "must be the number of a signal");
-    process.signal(static_cast<int>(number));
+    process.signal(model::read_signal(reader, "signal"));
   } else if (type == "confirm") {
     confirm(process, attachment, reader.required<std::int64_t>("offset"));
   } else {
@@ -187,16 +170,6 @@ Task<void> take_all(RelayPtr relay, bool mute, std::shared_ptr<Attachment> attac
   relay->done.set();
 }
 
-std::optional<std::uint64_t> read_offset(const net::Request& request, const char* name) {
-  const std::string* text = request.find_query(name);
-  if (text == nullptr) return std::nullopt;
-  const auto number = parse_integer(*text);
-  if (!number || *number < 0) {
-    throw Error(ErrorCode::validation_error, str(name, ": must be the offset of a byte"));
-  }
-  return static_cast<std::uint64_t>(*number);
-}
-
 void check_offset(const std::optional<std::uint64_t>& offset, const journal::Journal& journal,
                   const char* name) {
   if (!offset || *offset <= journal.end()) return;
@@ -208,8 +181,8 @@ void check_offset(const std::optional<std::uint64_t>& offset, const journal::Jou
 
 OffsetsRequest read_offsets_request(const net::Request& request,
                                     const session::ManagedProcess& process) {
-  OffsetsRequest asked{.from = read_offset(request, "from"),
-                       .err_from = read_offset(request, "stderr_from")};
+  OffsetsRequest asked{.from = rest::find_number(request, "from"),
+                       .err_from = rest::find_number(request, "stderr_from")};
   check_offset(asked.from, process.out(), "from");
   check_offset(asked.err_from, process.err(), "stderr_from");
   if (const std::string* confirms = request.find_query("confirm")) {

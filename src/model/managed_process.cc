@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json/value_from.hpp>
+#include <csignal>
 
 #include "base/str.h"
 #include "base/text.h"
@@ -17,14 +18,6 @@ namespace json = boost::json;
 constexpr std::int64_t kLeastJournal = 1 << 20;
 constexpr std::int64_t kMostJournal = 1 << 30;
 constexpr std::int64_t kLargestTerminal = 10'000;
-
-std::int64_t read_size(ObjectReader& reader, std::string_view name, std::int64_t fallback) {
-  const std::int64_t size = reader.optional(name, fallback);
-  if (size < 1 || size > kLargestTerminal) {
-    reader.fail(name, str("must be from 1 to ", kLargestTerminal));
-  }
-  return size;
-}
 
 }  // namespace
 
@@ -56,6 +49,22 @@ std::string_view to_string(ProcessStatus status) {
   return "exited";
 }
 
+int read_signal(ObjectReader& reader, std::string_view name) {
+  const auto number = reader.required<std::int64_t>(name, Coercion::strict);
+  if (number < 1 || number >= NSIG) reader.fail(name, "must be the number of a signal");
+  return static_cast<int>(number);
+}
+
+std::uint16_t read_terminal_size(ObjectReader& reader, std::string_view name,
+                                 std::optional<std::int64_t> fallback) {
+  const std::int64_t size =
+      fallback ? reader.optional(name, *fallback) : reader.required<std::int64_t>(name);
+  if (size < 1 || size > kLargestTerminal) {
+    reader.fail(name, str("must be from 1 to ", kLargestTerminal));
+  }
+  return static_cast<std::uint16_t>(size);
+}
+
 ManagedProcessSpec read_managed_process_spec(const json::value& value, const std::string& path) {
   ObjectReader reader(value, path);
   ManagedProcessSpec spec;
@@ -76,8 +85,8 @@ ManagedProcessSpec read_managed_process_spec(const json::value& value, const std
   spec.overflow =
       reader.choice("overflow", spec.overflow, {OutputPolicy::release, OutputPolicy::hold});
   spec.tty = reader.optional("tty", spec.tty);
-  spec.rows = read_size(reader, "rows", spec.rows);
-  spec.columns = read_size(reader, "columns", spec.columns);
+  spec.rows = read_terminal_size(reader, "rows", spec.rows);
+  spec.columns = read_terminal_size(reader, "columns", spec.columns);
   return spec;
 }
 

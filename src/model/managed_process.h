@@ -12,6 +12,8 @@
 
 namespace caisson::model {
 
+class ObjectReader;
+
 inline constexpr std::string_view kDefaultProcessId = "default";
 
 // When a process is started again that has ended by itself.
@@ -65,6 +67,11 @@ struct ManagedProcessInfo {
 // Unknown fields are ignored. `path` names the object in messages about its fields' types.
 ManagedProcessSpec read_managed_process_spec(const boost::json::value& value,
                                              const std::string& path = {});
+
+// Fields of requests about a process: the number of a signal; rows or columns of a terminal.
+int read_signal(ObjectReader& reader, std::string_view name);
+std::uint16_t read_terminal_size(ObjectReader& reader, std::string_view name,
+                                 std::optional<std::int64_t> fallback = {});
 
 // The part of the description that follows from the spec.
 ManagedProcessInfo managed_process_info_of(const ManagedProcessSpec& spec);

@@ -37,4 +37,14 @@ net::Response json_response(int status, const json::value& value) {
   return response;
 }
 
+std::optional<std::uint64_t> find_number(const net::Request& request, std::string_view name) {
+  const std::string* text = request.find_query(name);
+  if (text == nullptr) return std::nullopt;
+  const auto number = parse_integer(*text);
+  if (!number || *number < 0) {
+    throw Error(ErrorCode::validation_error, str(name, ": must be a number, 0 or above"));
+  }
+  return static_cast<std::uint64_t>(*number);
+}
+
 }  // namespace caisson::api::rest

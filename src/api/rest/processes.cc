@@ -2,14 +2,12 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value_from.hpp>
-#include <csignal>
 #include <utility>
 
 #include "api/rest/rest.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "journal/journal.h"
 #include "model/managed_process.h"
 #include "model/object_reader.h"
 
@@ -21,31 +19,31 @@ namespace {
 
 constexpr std::uint64_t kMaxOutput = 4u << 20;
 
-json::value to_json(const std::optional<session::ProcessEnd>& end) {
-  if (!end) return nullptr;
-  return json::object{{"at", model::timestamp_text(end->at)},
-                      {"exit_code", json::value_from(end->exit_code)},
-                      {"signal", json::value_from(end->signal)},
-                      {"oom", end->oom},
-                      {"reason", end->reason},
-                      {"cpu_ms", end->cpu_us / 1000},
-                      {"peak_memory_bytes", end->peak_memory_bytes}};
+}  // namespace
+
+json::object end_json(const std::optional<session::ProcessEnd>& end) {
+  if (!end) return {};
+  return {{"at", model::timestamp_text(end->at)},
+          {"exit_code", json::value_from(end->exit_code)},
+          {"signal", json::value_from(end->signal)},
+          {"oom", end->oom},
+          {"reason", end->reason},
+          {"cpu_ms", end->cpu_us / 1000},
+          {"peak_memory_bytes", end->peak_memory_bytes}};
 }
 
-// What is kept of a stream: offsets of bytes.
-json::object range_of(const journal::Journal& journal) {
+json::object range_json(const journal::Journal& journal) {
   return {{"begin", journal.begin()}, {"end", journal.end()}};
 }
-
-}  // namespace
 
 json::object to_json(const session::ManagedProcess& process) {
   json::object object = model::to_json(process.info());
   object["pid"] = process.pid();
   object["restarts"] = process.restarts();
-  object["last_end"] = to_json(process.last_end());
-  object["stdout"] = range_of(process.out());
-  object["stderr"] = range_of(process.err());
+  object["last_end"] = nullptr;
+  if (const auto& end = process.last_end()) object["last_end"] = end_json(end);
+  object["stdout"] = range_json(process.out());
+  object["stderr"] = range_json(process.err());
   return object;
 }
 
@@ -70,20 +68,9 @@ model::ManagedProcessSpec read_spec(const std::string& body) {
 int read_signal(const std::string& body) {
   const json::value value = parse_body(body);
   model::ObjectReader reader(value, "");
-  const auto number = reader.required<std::int64_t>("signal", model::Coercion::strict);
+  const int number = model::read_signal(reader, "signal");
   reader.reject_unknown_fields();
-  if (number < 1 || number >= NSIG) reader.fail("signal", "must be the number of a signal");
-  return static_cast<int>(number);
-}
-
-std::uint64_t read_number(const net::Exchange& exchange, const char* name, std::uint64_t fallback) {
-  const std::string* text = exchange.request().find_query(name);
-  if (text == nullptr) return fallback;
-  const auto number = parse_integer(*text);
-  if (!number || *number < 0) {
-    throw Error(ErrorCode::validation_error, str(name, ": must be a number, 0 or above"));
-  }
-  return static_cast<std::uint64_t>(*number);
+  return number;
 }
 
 const journal::Journal& read_stream(const net::Exchange& exchange,
@@ -110,10 +97,10 @@ std::uint64_t read_from(const net::Exchange& exchange, const journal::Journal& j
     }
     return journal.offset_at_time(time->time.time_since_epoch().count());
   }
-  if (request.find_query("lines") != nullptr) {
-    return journal.offset_of_last_lines(read_number(exchange, "lines", 0));
+  if (const auto lines = find_number(request, "lines")) {
+    return journal.offset_of_last_lines(*lines);
   }
-  const std::uint64_t from = read_number(exchange, "from", journal.begin());
+  const std::uint64_t from = find_number(request, "from").value_or(journal.begin());
   if (from > journal.end()) {
     throw Error(ErrorCode::validation_error,
                 str("from: ", from, " lies behind the end, ", journal.end()));
@@ -125,7 +112,8 @@ std::uint64_t read_from(const net::Exchange& exchange, const journal::Journal& j
 // answered from the oldest byte that is, as the header tells.
 Task<void> answer_output(const session::ManagedProcess& process, net::Exchange& exchange) {
   const journal::Journal& journal = read_stream(exchange, process);
-  const std::uint64_t limit = std::min(read_number(exchange, "limit", kMaxOutput), kMaxOutput);
+  const std::uint64_t limit =
+      std::min(find_number(exchange.request(), "limit").value_or(kMaxOutput), kMaxOutput);
   std::uint64_t from = std::max(read_from(exchange, journal), journal.begin());
   std::string bytes(std::min(limit, journal.end() - from), '\0');
   journal::ReadResult read = journal.read(from, bytes);

@@ -1,8 +1,13 @@
 #pragma once
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/task.h"
+#include "journal/journal.h"
 #include "net/http.h"
 #include "net/router.h"
 #include "session/executions.h"
@@ -21,6 +26,12 @@ net::Response json_response(int status, const boost::json::value& value);
 
 boost::json::object to_json(const session::SessionView& view);
 boost::json::object to_json(const session::ManagedProcess& process);
+// How a process ended, empty when it did not; and the offsets of what is kept of a stream.
+boost::json::object end_json(const std::optional<session::ProcessEnd>& end);
+boost::json::object range_json(const journal::Journal& journal);
+
+// A field of the query that is a number, 0 or above. Throws validation_error when it is none.
+std::optional<std::uint64_t> find_number(const net::Request& request, std::string_view name);
 
 // POST, GET and DELETE of /v1/sessions and /v1/sessions/{id}.
 void add_session_routes(net::Router& router, session::Registry& sessions,
