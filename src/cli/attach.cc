@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
@@ -49,7 +47,7 @@ int run_attach(const Request& request) {
                         .from = {},
                         .err_from = {}};
   if (request.from) attachment.from = parse_offset("--from", *request.from);
-  attachment.daemon = find_daemon(request.daemon, process_environment(), ::geteuid() == 0);
+  attachment.daemon = find_daemon(request.daemon);
   DaemonPlace place = attachment.daemon;
   return run_with_daemon(std::move(place),
                          [&](DaemonClient& client) { return run(client, std::move(attachment)); });

@@ -104,8 +104,7 @@ class Attached {
       } else if (auto* output = std::get_if<RelayOutput>(&event)) {
         co_await show(std::move(*output));
       } else if (const auto* truncated = std::get_if<RelayTruncated>(&event)) {
-        notice(str("the ", truncated->to - truncated->from, " bytes from offset ", truncated->from,
-                   " to ", truncated->to, " are no longer kept"));
+        notice(missing_bytes(truncated->from, truncated->to));
       } else if (const auto* taken = std::get_if<RelayInputTaken>(&event)) {
         if (taken->sequence == sequence_) settle();
       } else {

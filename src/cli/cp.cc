@@ -1,7 +1,5 @@
 #include "cli/cp.h"
 
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <memory>
@@ -42,8 +40,7 @@ int run_copy(const Request& request) {
     refuse("--json: standard output is taken by the copy");
   }
   exit_on_signals();
-  DaemonPlace place = find_daemon(request.daemon, process_environment(), ::geteuid() == 0);
-  return run_with_daemon(std::move(place), [&](DaemonClient& client) -> Task<int> {
+  return run_with_daemon(request.daemon, [&](DaemonClient& client) -> Task<int> {
     const TransferOptions options{.recursive = request.recursive,
                                   .json = request.json,
                                   .progress = !request.json && request.target != "-"};

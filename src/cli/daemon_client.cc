@@ -107,6 +107,10 @@ DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environ
   return place;
 }
 
+DaemonPlace find_daemon(const DaemonOptions& options) {
+  return find_daemon(options, process_environment(), ::geteuid() == 0);
+}
+
 std::string session_name(std::string_view text) {
   std::string name(trim(text));
   const auto refuse = [&](std::string_view fault) {
@@ -212,7 +216,7 @@ Task<std::optional<json::value>> DaemonClient::find(std::string target) {
   throw error;
 }
 
-int run_with_daemon(DaemonPlace place, const std::function<Task<int>(DaemonClient&)>& work) {
+int run_with_daemon(DaemonPlace place, const DaemonWork& work) {
   asio::io_context io(1);
   DaemonClient client(io.get_executor(), std::move(place));
   std::exception_ptr failure;
@@ -225,6 +229,10 @@ int run_with_daemon(DaemonPlace place, const std::function<Task<int>(DaemonClien
   io.run();
   if (failure) std::rethrow_exception(failure);
   return code;
+}
+
+int run_with_daemon(const DaemonOptions& options, const DaemonWork& work) {
+  return run_with_daemon(find_daemon(options), work);
 }
 
 void exit_on_signals() {

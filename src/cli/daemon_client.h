@@ -37,6 +37,7 @@ struct DaemonPlace {
 // The token of a state directory is this host's secret: only a daemon on this host is shown it. One
 // that cannot be read is as good as none, because a daemon on loopback asks for none.
 DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment, bool is_root);
+DaemonPlace find_daemon(const DaemonOptions& options);  // as this process's environment says
 
 // The name as the daemon knows it: without white space around it. Throws validation_error for a
 // name that no session can have.
@@ -77,7 +78,9 @@ class DaemonClient {
 };
 
 // Runs `work` with a client on an event loop of its own and gives its exit code.
-int run_with_daemon(DaemonPlace place, const std::function<Task<int>(DaemonClient&)>& work);
+using DaemonWork = std::function<Task<int>(DaemonClient&)>;
+int run_with_daemon(DaemonPlace place, const DaemonWork& work);
+int run_with_daemon(const DaemonOptions& options, const DaemonWork& work);
 
 // SIGINT, SIGTERM and SIGHUP, unless they are ignored, end the program with 128 + N: at once, and
 // also while it waits for somebody to take its output. The daemon sees the connection close.

@@ -50,9 +50,7 @@ Beginning read_beginning(const Request& request) {
     throw Error(ErrorCode::validation_error, "--since, -n: give one of them");
   }
   if (request.since) {
-    const auto now =
-        std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
-    beginning.since = parse_since(*request.since, now);
+    beginning.since = parse_since(*request.since, model::now());
   }
   if (request.lines) {
     const auto number = parse_integer(*request.lines);
@@ -71,10 +69,6 @@ std::uint64_t offset_in(const net::Response& response, std::string_view header) 
   if (number && *number >= 0) return static_cast<std::uint64_t>(*number);
   throw Error(ErrorCode::protocol_error,
               str("the daemon's answer has no ", header, "; is it a Caisson daemon?"));
-}
-
-void note_truncated(std::uint64_t from, std::uint64_t to) {
-  note(str("the ", to - from, " bytes from offset ", from, " to ", to, " are no longer kept"));
 }
 
 // Prints what is kept, then what comes.
@@ -118,7 +112,7 @@ class Logs {
       net::ClientRequest get{.target = target};
       const net::Response head = co_await client_.open(std::move(get));
       const std::uint64_t begin = offset_in(head, "Caisson-Offset");
-      if (wanted && begin > *wanted) note_truncated(*wanted, begin);
+      if (wanted && begin > *wanted) note(missing_bytes(*wanted, begin));
       if (!end) end = offset_in(head, "Caisson-End-Offset");
       next_ = offset_in(head, "Caisson-Next-Offset");
       co_await print_body();
@@ -165,7 +159,7 @@ class Logs {
       const RelayEvent event = co_await relay.next();
       if (std::holds_alternative<RelayExit>(event)) break;
       if (const auto* truncated = std::get_if<RelayTruncated>(&event)) {
-        if (truncated->stream == stream) note_truncated(truncated->from, truncated->to);
+        if (truncated->stream == stream) note(missing_bytes(truncated->from, truncated->to));
       } else if (const auto* output = std::get_if<RelayOutput>(&event)) {
         if (output->stream == stream) show(output->bytes);
       }
@@ -185,8 +179,7 @@ int run_logs(const Request& request) {
   const Beginning beginning = read_beginning(request);
   process_name(request.session, request.process);  // or throws
   exit_on_signals();
-  DaemonPlace place = find_daemon(request.daemon, process_environment(), ::geteuid() == 0);
-  return run_with_daemon(std::move(place), [&](DaemonClient& client) -> Task<int> {
+  return run_with_daemon(request.daemon, [&](DaemonClient& client) -> Task<int> {
     Logs logs(client, request, beginning);
     co_return co_await logs.work();
   });

@@ -1,6 +1,3 @@
-#include <unistd.h>
-
-#include <CLI/App.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -11,8 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "cli/command.h"
-#include "cli/daemon_client.h"
+#include "cli/action.h"
 #include "cli/exec_options.h"
 #include "cli/option.h"
 #include "cli/process_client.h"
@@ -34,11 +30,6 @@ struct Request {
   std::string signal;
   bool json = false;
 };
-
-int with_daemon(const Request& request, const std::function<Task<int>(DaemonClient&)>& work) {
-  return run_with_daemon(find_daemon(request.daemon, process_environment(), ::geteuid() == 0),
-                         work);
-}
 
 std::string since(model::Timestamp moment) {
   const auto now = std::chrono::system_clock::now();
@@ -136,7 +127,8 @@ Task<int> stop(DaemonClient& client, const Request& request) {
 
 int run_list(Request& request) {
   if (!request.session.empty()) request.session = session_name(request.session);
-  return with_daemon(request, [&](DaemonClient& client) { return list(client, request); });
+  return run_with_daemon(request.daemon,
+                         [&](DaemonClient& client) { return list(client, request); });
 }
 
 // The id stands between the session and the signal, and may be left out.
@@ -149,21 +141,13 @@ int run_signal(Request& request) {
     request.signal = std::exchange(request.process, std::string(model::kDefaultProcessId));
   }
   const int number = parse_signal(request.signal);
-  return with_daemon(request,
-                     [&](DaemonClient& client) { return send_signal(client, request, number); });
+  return run_with_daemon(
+      request.daemon, [&](DaemonClient& client) { return send_signal(client, request, number); });
 }
 
 int run_stop(Request& request) {
-  return with_daemon(request, [&](DaemonClient& client) { return stop(client, request); });
-}
-
-CLI::App& add_action(CLI::App& program, const std::string& name, const std::string& description,
-                     const std::shared_ptr<Request>& request, int (*work)(Request&),
-                     Invocation& invocation) {
-  CLI::App& app = *program.add_subcommand(name, description);
-  add_daemon_options(app, request->daemon);
-  app.callback([=, &invocation] { invocation.work = [=] { return work(*request); }; });
-  return app;
+  return run_with_daemon(request.daemon,
+                         [&](DaemonClient& client) { return stop(client, request); });
 }
 
 }  // namespace

@@ -86,6 +86,10 @@ std::optional<RelayEvent> read_relay_message(net::Message message) {
   }
 }
 
+std::string missing_bytes(std::uint64_t from, std::uint64_t to) {
+  return str("the ", to - from, " bytes from offset ", from, " to ", to, " are no longer kept");
+}
+
 std::string relay_input(std::uint64_t sequence, std::string_view bytes) {
   std::string message(1, static_cast<char>(RelayStream::in));
   for (int shift = 56; shift >= 0; shift -= 8) {

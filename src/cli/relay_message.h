@@ -63,6 +63,9 @@ using RelayEvent =
 // Throws protocol_error. nullopt: something that only a newer daemon knows.
 std::optional<RelayEvent> read_relay_message(net::Message message);
 
+// For whoever reads the output: which of its bytes are missing.
+std::string missing_bytes(std::uint64_t from, std::uint64_t to);
+
 std::string relay_input(std::uint64_t sequence, std::string_view bytes);
 std::string relay_close_input();
 std::string relay_resize(unsigned rows, unsigned columns);

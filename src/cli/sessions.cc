@@ -1,6 +1,3 @@
-#include <unistd.h>
-
-#include <CLI/App.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -12,8 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "cli/command.h"
-#include "cli/daemon_client.h"
+#include "cli/action.h"
 #include "cli/option.h"
 #include "cli/report.h"
 #include "cli/table.h"
@@ -33,11 +29,6 @@ struct Request {
   bool all = false;
   bool json = false;
 };
-
-int with_daemon(const Request& request, const std::function<Task<int>(DaemonClient&)>& work) {
-  return run_with_daemon(find_daemon(request.daemon, process_environment(), ::geteuid() == 0),
-                         work);
-}
 
 // How long ago; "-" for a moment that the daemon does not know.
 std::string since(model::Timestamp moment) {
@@ -139,12 +130,14 @@ Task<int> remove(DaemonClient& client, const Request& request) {
 }
 
 int run_list(Request& request) {
-  return with_daemon(request, [&](DaemonClient& client) { return list(client, request); });
+  return run_with_daemon(request.daemon,
+                         [&](DaemonClient& client) { return list(client, request); });
 }
 
 int run_inspect(Request& request) {
   request.name = session_name(request.name);
-  return with_daemon(request, [&](DaemonClient& client) { return inspect(client, request); });
+  return run_with_daemon(request.daemon,
+                         [&](DaemonClient& client) { return inspect(client, request); });
 }
 
 int run_remove(Request& request) {
@@ -153,16 +146,8 @@ int run_remove(Request& request) {
                 "rm: name the sessions to remove, or say --all; see caisson rm --help");
   }
   for (std::string& name : request.names) name = session_name(name);
-  return with_daemon(request, [&](DaemonClient& client) { return remove(client, request); });
-}
-
-CLI::App& add_action(CLI::App& program, const std::string& name, const std::string& description,
-                     const std::shared_ptr<Request>& request, int (*work)(Request&),
-                     Invocation& invocation) {
-  CLI::App& app = *program.add_subcommand(name, description);
-  add_daemon_options(app, request->daemon);
-  app.callback([=, &invocation] { invocation.work = [=] { return work(*request); }; });
-  return app;
+  return run_with_daemon(request.daemon,
+                         [&](DaemonClient& client) { return remove(client, request); });
 }
 
 }  // namespace

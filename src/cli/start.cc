@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <memory>
 #include <utility>
@@ -58,8 +56,7 @@ int run_start(const Request& request, const Invocation& invocation) {
                 "python3 -m http.server");
   }
   ProcessStart start = plan(request, invocation.command);
-  DaemonPlace place = find_daemon(request.daemon, process_environment(), ::geteuid() == 0);
-  return run_with_daemon(std::move(place), [&](DaemonClient& client) {
+  return run_with_daemon(request.daemon, [&](DaemonClient& client) {
     return run(client, std::move(start), request.json);
   });
 }

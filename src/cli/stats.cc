@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <CLI/App.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
@@ -91,8 +89,7 @@ void add_stats(CLI::App& program, Invocation& invocation) {
   app.callback([request, &invocation] {
     invocation.work = [request] {
       for (std::string& name : request->names) name = session_name(name);
-      DaemonPlace place = find_daemon(request->daemon, process_environment(), ::geteuid() == 0);
-      return run_with_daemon(std::move(place),
+      return run_with_daemon(request->daemon,
                              [&](DaemonClient& client) { return stats(client, *request); });
     };
   });
