@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <optional>
 #include <vector>
 
+#include "async/loop_for_test.h"
 #include "backend/guest_box.h"
 #include "backend/guest_channel.h"
 #include "backend/no_resources_for_test.h"
@@ -115,7 +115,7 @@ Task<void> take_over(asio::io_context& io, std::shared_ptr<GuestChannel> channel
     held.processes.push_back(held.box->find_process(id));
     require(held.processes.back() != nullptr);
     require(held.processes.back()->pid() == 0 || held.processes.back()->pid() > 1);
-    asio::co_spawn(io, follow(*held.processes.back(), false, held.waiting), asio::detached);
+    asio::co_spawn(io, follow(*held.processes.back(), false, held.waiting), rethrow);
   }
   for (const bool confirm_start : {true, false}) {
     backend::ProcessSpec spec{.argv = {"true"}, .confirm_start = confirm_start};
@@ -123,8 +123,7 @@ Task<void> take_over(asio::io_context& io, std::shared_ptr<GuestChannel> channel
                          .out = open_file("/dev/null", O_RDWR),
                          .err = open_file("/dev/null", O_RDWR)};
     held.processes.push_back(co_await held.box->start(std::move(spec), std::move(stdio)));
-    asio::co_spawn(io, follow(*held.processes.back(), !confirm_start, held.waiting),
-                   asio::detached);
+    asio::co_spawn(io, follow(*held.processes.back(), !confirm_start, held.waiting), rethrow);
   }
 }
 

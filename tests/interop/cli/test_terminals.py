@@ -2,12 +2,11 @@
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
-import time
 
 import pytest
+from rest.host import wait_until
 
 LIMIT = 60
 
@@ -41,10 +40,7 @@ class Screen:
 
     def wait_for(self, wanted):
         """Until it stands there; what is on the screen has no other way to be known."""
-        deadline = time.monotonic() + LIMIT
-        while wanted not in self.text():
-            assert time.monotonic() < deadline, f"{wanted!r} is not on the screen:\n{self.text()}"
-            time.sleep(0.02)
+        wait_until(lambda: wanted in self.text(), f"for {wanted!r} on the screen", LIMIT)
 
     def type(self, text):
         self("send-keys", "-l", text)
@@ -81,8 +77,6 @@ class Screen:
 
 @pytest.fixture
 def screen(daemon, tmp_path):
-    if not shutil.which("tmux"):
-        pytest.skip("there is no tmux here")
     screen = Screen(tmp_path, {**daemon.caisson.env, **daemon.env})
     yield screen
     screen.close()
