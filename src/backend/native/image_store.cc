@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/native/image_layout.h"
+#include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"

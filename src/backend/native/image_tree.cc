@@ -1,13 +1,11 @@
 #include "backend/native/image_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <climits>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "base/error.h"
@@ -207,54 +205,6 @@ void TreeWriter::File::finish(std::uint64_t size) {
   check_entry(path_, ::fchmod(fd_.get(), attributes_.mode & 01777u));
   const timespec times[2] = {{.tv_nsec = UTIME_OMIT}, attributes_.modified};
   check_entry(path_, ::futimens(fd_.get(), times));
-}
-
-namespace {
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { ::closedir(directory); }
-};
-
-// Opens a directory for removal also where its mode keeps its owner out.
-UniqueFd open_for_removal(int directory, const std::string& name) {
-  UniqueFd fd(::openat(directory, name.c_str(), kOpenDirectory));
-  if (!fd && errno == EACCES) {
-    const UniqueFd closed = open_file_at(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    check_syscall(name, ::chmod(str("/proc/self/fd/", closed.get()).c_str(), 0700));
-    fd.reset(::openat(directory, name.c_str(), kOpenDirectory));
-  }
-  if (!fd && errno == ENOENT) return fd;
-  check_syscall(str("remove ", printable(name)), fd.get());
-  check_syscall(str("remove ", printable(name)), ::fchmod(fd.get(), 0700));
-  return fd;
-}
-
-void remove_content(UniqueFd fd) {
-  const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(fd.get()));
-  if (!stream) throw SystemError("read a directory", errno);
-  const int directory = fd.release();
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(stream.get());
-    if (entry == nullptr) break;
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") remove_tree(directory, name);
-  }
-  if (errno != 0) throw SystemError("read a directory", errno);
-}
-
-}  // namespace
-
-void remove_tree(int directory, const std::string& name) {
-  // Most entries are files, and unlink never follows: only what it refuses is looked at.
-  if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return;
-  if (errno != EISDIR && errno != EPERM) throw SystemError(str("remove ", printable(name)), errno);
-  UniqueFd fd = open_for_removal(directory, name);
-  if (!fd) return;
-  remove_content(std::move(fd));
-  if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) < 0 && errno != ENOENT) {
-    throw SystemError(str("remove ", printable(name)), errno);
-  }
 }
 
 }  // namespace caisson::backend::native

@@ -98,8 +98,4 @@ class TreeWriter {
 // as tar does. Empty for the root itself. Throws validation_error for "..".
 std::string entry_path(std::string_view raw);
 
-// Removes `name` in `directory` with all that is below it and never follows a symlink. What is gone
-// already is not an error.
-void remove_tree(int directory, const std::string& name);
-
 }  // namespace caisson::backend::native
