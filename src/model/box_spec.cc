@@ -9,6 +9,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/unicode.h"
 #include "model/field_rules.h"
 #include "model/object_reader.h"
 
@@ -43,11 +44,12 @@ std::optional<std::string> read_skill_name(ObjectReader& reader) {
   const std::optional<std::string> text = reader.nullable<std::string>("skill_name");
   const std::string name(trim(text.value_or("")));
   if (name.empty()) return std::nullopt;
-  const bool fits = std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-           c == '_';
+  const std::u32string characters = to_utf32(name);
+  const bool fits = std::all_of(characters.begin(), characters.end(), [](char32_t c) {
+    return is_alphanumeric(c) || c == U'-' || c == U'_';
   });
-  if (!fits || name.size() > kMaxSkillNameLength) {
+  const bool named = std::any_of(characters.begin(), characters.end(), is_alphanumeric);
+  if (!fits || !named || characters.size() > kMaxSkillNameLength) {
     refuse("skill_name can only contain up to 64 letters, numbers, hyphens and underscores");
   }
   return name;

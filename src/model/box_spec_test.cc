@@ -209,6 +209,12 @@ TEST(ReadBoxSpec, TakesABlankSkillNameAsNone) {
   EXPECT_NE(refusal("\"skill_name\": \"" + longest + "a\""), "");
 }
 
+TEST(ReadBoxSpec, TakesASkillNameInAnyScript) {
+  EXPECT_EQ(read("\"skill_name\": \"\u7f51\u9875-1\"").skill_name, "\u7f51\u9875-1");
+  EXPECT_NE(refusal("\"skill_name\": \"\u3002\""), "");
+  EXPECT_NE(refusal("\"skill_name\": \"-_\""), "");
+}
+
 TEST(ReadBoxSpec, RefusesTextThatTheKernelWouldCutOrMisread) {
   EXPECT_EQ(refusal(R"("host_path": "/tmp/\u0000/../etc")"),
             "host_path: must not contain a NUL character");
