@@ -72,7 +72,8 @@ json::value plain_scalar(const std::string& text) {
 
 class Converter {
  public:
-  explicit Converter(const std::string& file_name) : file_name_(file_name) {}
+  Converter(const std::string& file_name, PlainScalars scalars)
+      : file_name_(file_name), scalars_(scalars) {}
 
   json::value convert(const YAML::Node& node, std::size_t depth = 0) {
     if (depth > kMaxDepth) fail(node.Mark(), "nested too deeply");
@@ -100,7 +101,9 @@ class Converter {
   // The tag is "?" for a plain scalar and "!" for a quoted one.
   json::value scalar(const YAML::Node& node) const {
     const std::string& tag = node.Tag();
-    if (tag == "?" || tag.empty()) return plain_scalar(node.Scalar());
+    const bool plain = tag == "?" || tag.empty();
+    if (plain && scalars_ == PlainScalars::core_schema) return plain_scalar(node.Scalar());
+    if (plain) return json::value(node.Scalar());
     if (tag == "!" || tag == "tag:yaml.org,2002:str") return json::value(node.Scalar());
     fail(node.Mark(), str("unsupported tag \"", printable(tag), "\""));
   }
@@ -126,12 +129,13 @@ class Converter {
   }
 
   const std::string& file_name_;
+  PlainScalars scalars_;
   std::size_t nodes_ = 0;
 };
 }  // namespace
 
-json::value parse_yaml(std::string_view text, const std::string& file_name) {
-  Converter converter(file_name);
+json::value parse_yaml(std::string_view text, const std::string& file_name, PlainScalars scalars) {
+  Converter converter(file_name, scalars);
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
     if (documents.empty()) return nullptr;

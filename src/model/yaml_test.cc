@@ -47,6 +47,13 @@ TEST(ParseYaml, ReadsScalarsByTheCoreSchema) {
   for (const auto& [text, expected] : rows) EXPECT_EQ(parse(text), parse_json(expected)) << text;
 }
 
+TEST(ParseYaml, LeavesPlainScalarsAsTextWhereThatIsAskedFor) {
+  EXPECT_EQ(parse_yaml("{a: 1.10, b: 007, c: yes, d: null, e: ~, f: , g: '~', h: [1]}", "c.yaml",
+                       PlainScalars::text),
+            parse_json(R"({"a": "1.10", "b": "007", "c": "yes", "d": null, "e": null, "f": null,
+    "g": "~", "h": ["1"]})"));
+}
+
 TEST(ParseYaml, ReadsTreesAndAliases) {
   EXPECT_EQ(parse(R"(
 box: &b
