@@ -1,0 +1,90 @@
+#include "skill/beneath.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "skill/scene_for_test.h"
+
+namespace caisson::skill {
+namespace {
+
+class Beneath : public testing::Test {
+ protected:
+  Beneath() {
+    scene_.put("skills/a/file", "x");
+    scene_.put("secret", "s");
+    scene_.link("a/file", "skills/inside");
+    scene_.link("../secret", "skills/out");
+    scene_.link(scene_.root() + "/a/file", "skills/absolute");
+    scene_.link("/proc/self/root", "skills/magic");
+    scene_.link("a", "skills/folder");
+    root_ = open_file(scene_.root(), O_RDONLY | O_DIRECTORY);
+  }
+
+  // 0 when it opens.
+  int error_of(const std::string& path, Links links) const {
+    const UniqueFd fd = open_beneath(root_.get(), path, O_RDONLY, links);
+    return fd ? 0 : errno;
+  }
+
+  Scene scene_;
+  UniqueFd root_;
+};
+
+TEST_F(Beneath, FollowsLinksThatStayInsideWhereThatIsAskedFor) {
+  EXPECT_EQ(error_of("a/file", Links::inside), 0);
+  EXPECT_EQ(error_of("inside", Links::inside), 0);
+  EXPECT_EQ(error_of("folder/file", Links::inside), 0);
+  EXPECT_EQ(error_of("folder/../a/file", Links::inside), 0);
+  EXPECT_EQ(error_of("", Links::inside), 0);
+  for (const char* out :
+       {"out", "absolute", "magic/etc/passwd", "../secret", "/etc/passwd", "folder/../../secret"}) {
+    EXPECT_EQ(error_of(out, Links::inside), EXDEV) << out;
+  }
+}
+
+TEST_F(Beneath, RefusesEveryLinkOtherwise) {
+  EXPECT_EQ(error_of("a/file", Links::refuse), 0);
+  for (const char* link : {"inside", "folder/file", "out", "absolute", "magic"}) {
+    EXPECT_EQ(error_of(link, Links::refuse), ELOOP) << link;
+  }
+  EXPECT_EQ(error_of("../secret", Links::refuse), EXDEV);
+}
+
+TEST_F(Beneath, DoesNotWaitForAFifo) {
+  ASSERT_EQ(::mkfifoat(root_.get(), "fifo", 0600), 0);
+  EXPECT_EQ(error_of("fifo", Links::refuse), 0);
+  EXPECT_FALSE(is_file_beneath(root_.get(), "fifo"));
+  EXPECT_TRUE(is_file_beneath(root_.get(), "inside"));
+  EXPECT_TRUE(is_directory_beneath(root_.get(), "folder"));
+  EXPECT_FALSE(is_directory_beneath(root_.get(), "out"));
+}
+
+TEST_F(Beneath, DoesNotMakeADirectoryThroughALink) {
+  EXPECT_TRUE(make_directory_at(root_.get(), "new", "it").valid());
+  EXPECT_TRUE(make_directory_at(root_.get(), "new", "it").valid());
+  EXPECT_THROW(make_directory_at(root_.get(), "folder", "it"), SystemError);
+}
+
+TEST(NormalRelative, StaysInside) {
+  EXPECT_EQ(normal_relative("a//./b/"), "a/b");
+  EXPECT_EQ(normal_relative("a/../b"), "b");
+  EXPECT_EQ(normal_relative("..x/..."), "..x/...");
+  EXPECT_EQ(normal_relative("."), "");
+  EXPECT_EQ(normal_relative(""), "");
+  for (const char* out : {"..", "../x", "a/../../x", "/", "/a"}) {
+    EXPECT_EQ(normal_relative(out), std::nullopt) << out;
+  }
+  EXPECT_EQ(normal_relative(std::string_view("a\0b", 3)), std::nullopt);
+}
+
+TEST(JoinPath, LeavesNoSlashTooMany) {
+  EXPECT_EQ(join_path("a", "b"), "a/b");
+  EXPECT_EQ(join_path("/", "b"), "/b");
+  EXPECT_EQ(join_path("", "b"), "b");
+  EXPECT_EQ(join_path("a", ""), "a");
+}
+
+}  // namespace
+}  // namespace caisson::skill
