@@ -52,6 +52,10 @@ std::string_view to_string(ErrorCode code) {
       return "runtime_unavailable";
     case ErrorCode::capacity_reached:
       return "capacity_reached";
+    case ErrorCode::admission_refused:
+      return "admission_refused";
+    case ErrorCode::not_ready:
+      return "not_ready";
     case ErrorCode::busy:
       return "busy";
     case ErrorCode::storage_full:

@@ -31,6 +31,8 @@ enum class ErrorCode {
   backend_unavailable,        //
   runtime_unavailable,        // the daemon is about to end
   capacity_reached,           //
+  admission_refused,          // the workspace has no grant for this
+  not_ready,                  // what must be in force before anybody is admitted is not
   busy,                       // refused for now; the same request may succeed later
   storage_full,               //
   timeout,                    //

@@ -39,6 +39,7 @@ int status_of(ErrorCode code) {
       return 401;
     case ErrorCode::forbidden:
     case ErrorCode::mount_refused:
+    case ErrorCode::admission_refused:
       return 403;
     case ErrorCode::not_found:
     case ErrorCode::session_not_found:
@@ -73,6 +74,7 @@ int status_of(ErrorCode code) {
     case ErrorCode::isolation_unavailable:
     case ErrorCode::backend_unavailable:
     case ErrorCode::runtime_unavailable:
+    case ErrorCode::not_ready:
     case ErrorCode::busy:
       return 503;
     case ErrorCode::storage_full:

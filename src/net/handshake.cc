@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -18,21 +19,6 @@ namespace {
 constexpr std::string_view kKeySuffix = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-std::string encode_base64(std::string_view bytes) {
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - at);
-    unsigned group = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? static_cast<unsigned char>(bytes[at + i]) : 0u);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      text.push_back(i <= count ? kBase64[group >> (18 - 6 * i) & 63] : '=');
-    }
-  }
-  return text;
-}
 
 // 16 bytes are 22 digits and two paddings; the last digit has only two bits of its own.
 bool is_key(std::string_view key) {
