@@ -1,11 +1,11 @@
 #include "session/compare.h"
 
-#include <charconv>
 #include <set>
 #include <string_view>
 #include <tuple>
 
 #include "base/str.h"
+#include "model/python_text.h"
 
 namespace caisson::session {
 
@@ -22,21 +22,6 @@ std::set<ShownMount> shown_mounts(const model::BoxSpec& spec) {
   return result;
 }
 
-// As Python shows them: clients match on the sentences of LangBot's runtime.
-std::string_view python_text(bool value) {
-  return value ? "True" : "False";
-}
-
-std::string python_text(double value) {
-  char buffer[64];
-  const std::chars_format format =
-      value < 1e-4 ? std::chars_format::scientific : std::chars_format::fixed;
-  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof buffer, value, format);
-  std::string text(buffer, end.ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
 }  // namespace
 
 std::optional<std::string> first_conflict(const model::BoxSpec& existing,
@@ -51,13 +36,13 @@ std::optional<std::string> first_conflict(const model::BoxSpec& existing,
   }
   if (existing.mount_path != wanted.mount_path) return str("mount_path=", existing.mount_path);
   if (existing.persistent != wanted.persistent) {
-    return str("persistent=", python_text(existing.persistent));
+    return str("persistent=", model::python_text(existing.persistent));
   }
-  if (existing.cpus != wanted.cpus) return str("cpus=", python_text(existing.cpus));
+  if (existing.cpus != wanted.cpus) return str("cpus=", model::python_text(existing.cpus));
   if (existing.memory_mb != wanted.memory_mb) return str("memory_mb=", existing.memory_mb);
   if (existing.pids_limit != wanted.pids_limit) return str("pids_limit=", existing.pids_limit);
   if (existing.read_only_rootfs != wanted.read_only_rootfs) {
-    return str("read_only_rootfs=", python_text(existing.read_only_rootfs));
+    return str("read_only_rootfs=", model::python_text(existing.read_only_rootfs));
   }
   if (existing.workspace_quota_mb != wanted.workspace_quota_mb) {
     return str("workspace_quota_mb=", existing.workspace_quota_mb);
