@@ -171,14 +171,19 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
   Router::Match match = context_->router.find(request);
   const bool needs_token = match.route == nullptr || match.route->options.needs_token;
   std::optional<Response> refusal;
-  if (const auto judged = judge(request, context_->guard, needs_token)) {
+  const std::string_view unforgeable =
+      match.route == nullptr ? "" : std::string_view(match.route->options.unforgeable_header);
+  if (const auto judged = judge(request, context_->guard, needs_token, unforgeable)) {
     exchange.set_last();
     refusal = error_response(judged->status, judged->code, judged->message);
   } else if (match.route == nullptr) {
     refusal = no_route(request, match);
   } else {
     refusal = refuse_body(request, match.route->options);
-    if (!refusal && match.route->options.websocket) refusal = refuse_handshake(request);
+    const RouteOptions& options = match.route->options;
+    if (!refusal && options.websocket && !options.judges_handshake) {
+      refusal = refuse_handshake(request);
+    }
   }
   std::exception_ptr failure;
   try {

@@ -161,8 +161,12 @@ bool equal_in_constant_time(std::string_view presented, std::string_view secret)
 }
 
 std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
-                             bool route_needs_token) {
-  if (auto refusal = judge_host(request, config)) return refusal;
+                             bool route_needs_token, std::string_view unforgeable_header) {
+  const bool no_page = !unforgeable_header.empty() && asks_for_websocket(request) &&
+                       request.find(unforgeable_header) != nullptr;
+  if (!no_page) {
+    if (auto refusal = judge_host(request, config)) return refusal;
+  }
   if (auto refusal = judge_origin(request, config)) return refusal;
   return judge_token(request, config, route_needs_token);
 }

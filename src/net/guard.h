@@ -29,9 +29,10 @@ struct Refusal {
 };
 
 // Whether a request may go on to its route. Pure. The token is a bearer token, or an entry of the
-// subprotocols that a websocket is asked for with (kBearerSubprotocol).
+// subprotocols that a websocket is asked for with (kBearerSubprotocol). For `unforgeable_header`
+// see RouteOptions.
 std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
-                             bool route_needs_token);
+                             bool route_needs_token, std::string_view unforgeable_header = {});
 
 // "LocalHost.:80" and "localhost" are the same: lower case, no final dot, no user, addresses in
 // their shortest spelling, port 80 when there is none. nullopt when it is no authority.

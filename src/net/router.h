@@ -19,7 +19,12 @@ struct RouteOptions {
   std::uint64_t max_body = 1u << 20;  // kUnlimited for a body that is read in pieces
   BodyKind body = BodyKind::json;
   bool needs_token = true;  // where the daemon requires one
-  bool websocket = false;   // GET; whoever does not ask for a websocket properly is refused
+  // A websocket that is asked for with this header may be asked for under any name of the host: no
+  // web page can make a browser send it. Empty: there is none.
+  std::string unforgeable_header = {};
+  bool websocket = false;  // GET; whoever does not ask for a websocket properly is refused
+  bool judges_handshake =
+      false;  // by the handler, with refuse_handshake(), after what it judges first
 };
 
 struct Route {
