@@ -48,6 +48,7 @@ class Processes {
 
   // Stops it if it runs, and forgets it.
   Task<void> remove(std::string session_id, std::string process_id);
+  void set_settings(ProcessSettings settings) { settings_ = settings; }  // from now on
   std::size_t running() const;
   std::size_t size() const { return processes_.size(); }
 
@@ -63,7 +64,7 @@ class Processes {
 
   ProcessGround ground_;
   Registry& sessions_;
-  const ProcessSettings settings_;
+  ProcessSettings settings_;
   std::map<Key, std::shared_ptr<ManagedProcess>> processes_;
   std::map<Key, std::weak_ptr<Turns>> turns_;  // start and remove, one at a time
   std::size_t starting_ = 0;

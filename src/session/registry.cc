@@ -263,6 +263,26 @@ Task<void> Registry::remove(std::string id) {
   forget(id);
 }
 
+Task<void> Registry::remove_all(std::function<bool(const std::string& id)> matches) {
+  std::vector<std::string> names;
+  for (const auto& [id, entry] : entries_) {
+    if (matches(id)) names.push_back(id);
+  }
+  TaskGroup removals(executor_);
+  for (std::string& name : names) {
+    removals.spawn("remove a session", remove_if_there(std::move(name)));
+  }
+  co_await removals.finish();
+}
+
+Task<void> Registry::remove_if_there(std::string id) {
+  try {
+    co_await remove(std::move(id));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::session_not_found) throw;
+  }
+}
+
 Session::Use Registry::use(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end() || !found->second->session) throw_not_found(id);

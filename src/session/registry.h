@@ -93,6 +93,12 @@ class Registry {
     end_handler_ = std::move(handler);
   }
 
+  // Ends every session whose name `matches`, and returns when nothing of them is left.
+  Task<void> remove_all(std::function<bool(const std::string& id)> matches);
+
+  // From now on; sessions that there are stay.
+  void set_max_sessions(std::size_t count) { settings_.max_sessions = count; }
+
   bool stopping() const { return stopping_; }
   RegistryStatus status() const;
   const Settings& settings() const { return settings_; }
@@ -115,6 +121,7 @@ class Registry {
   Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxSpec spec);
   std::shared_ptr<Event> begin_closing(EntryPtr entry);
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
+  Task<void> remove_if_there(std::string id);
   Task<void> adopt(std::string name, backend::KeptEntry kept);
   void keep(const Session& session);
   void keep_all();
@@ -129,7 +136,7 @@ class Registry {
   backend::Backend& backend_;
   store::AsyncStore* store_;
   backend::Keeper* keeper_;
-  const Settings settings_;
+  Settings settings_;
   BoxPool pool_;
   std::map<std::string, EntryPtr> entries_;
   std::size_t being_made_ = 0;
