@@ -37,6 +37,10 @@ class Backend {
   virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                            std::vector<UniqueFd> fds) = 0;
 
+  // Directories of the host that new boxes may show parts of, resolved; empty: all but what never
+  // may.
+  virtual void set_mount_roots(std::vector<std::string> roots) = 0;
+
   // After the last adopt(): what is left of boxes that nobody adopted is removed.
   virtual void finish_adoption() = 0;
 

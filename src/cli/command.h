@@ -25,6 +25,7 @@ struct BackendOptions {
   std::filesystem::path state_dir;
   std::set<model::Layer> allow_missing;
   std::vector<std::string> mount_roots = {};  // of the host, resolved; empty: anywhere
+  std::string name = {};                      // what callers are told; empty: its own
   bool many_boxes = false;                    // not just one
   backend::Keeper* keeper = nullptr;          // for boxes that are to survive this process
   std::shared_ptr<backend::KeptEntry> inherited = nullptr;  // what this kind of backend left there
@@ -48,6 +49,7 @@ struct Invocation {
 // Each declares one subcommand, or a few that belong together, and leaves its work in the
 // invocation when it is named.
 void add_serve(CLI::App& program, Invocation& invocation);
+void add_box(CLI::App& program, Invocation& invocation);
 void add_exec(CLI::App& program, Invocation& invocation);
 void add_sessions(CLI::App& program, Invocation& invocation);  // ls, inspect, rm
 void add_stats(CLI::App& program, Invocation& invocation);

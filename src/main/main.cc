@@ -32,6 +32,7 @@ std::vector<cli::BackendKind> backends() {
     options.state_dir = std::move(given.state_dir);
     options.allow_missing = std::move(given.allow_missing);
     options.mount_roots = std::move(given.mount_roots);
+    if (!given.name.empty()) options.name = std::move(given.name);
     options.keep_spares = given.many_boxes;
     options.keeper = given.keeper;
     if (given.inherited && !given.inherited->fds.empty()) {

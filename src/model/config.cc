@@ -69,8 +69,13 @@ E2bConfig read_e2b(ObjectReader& reader, const E2bConfig& current) {
 }
 
 NativeConfig read_native(ObjectReader& reader, const NativeConfig& current) {
-  NativeConfig native;
+  NativeConfig native = current;
+  native.answer_as = text_or(reader, "answer_as", current.answer_as);
+  if (!native.answer_as.empty() && native.answer_as != "native" && native.answer_as != "nsjail") {
+    reader.fail("answer_as", "must be native or nsjail");
+  }
   if (reader.has("allow_missing")) {
+    native.allow_missing.clear();
     for (const std::string& name : read_list(reader, "allow_missing")) {
       const std::optional<Layer> layer = layer_from_string(name);
       if (!layer) {
@@ -78,8 +83,6 @@ NativeConfig read_native(ObjectReader& reader, const NativeConfig& current) {
       }
       native.allow_missing.insert(*layer);
     }
-  } else {
-    native = current;
   }
   reader.reject_unknown_fields();
   return native;
@@ -180,19 +183,21 @@ json::object to_json(const Config& config) {
                           {"skills_root", local.skills_root},
                           {"allowed_mount_roots", json::value_from(local.allowed_mount_roots)},
                           {"workspace_quota_mb", json::value_from(local.workspace_quota_mb)}};
-  json::object box_tree{{"enabled", box.enabled},
-                        {"backend", box.backend},
-                        {"runtime", {{"endpoint", box.runtime_endpoint}}},
-                        {"local", std::move(local_tree)},
-                        {"limits", std::move(limits)},
-                        {"default_memory_mb", box.default_memory_mb},
-                        {"docker", {{"cpu_limit_enabled", box.docker_cpu_limit_enabled}}},
-                        {"e2b",
-                         {{"api_key", box.e2b.api_key},
-                          {"api_url", box.e2b.api_url},
-                          {"template", box.e2b.template_id}}},
-                        {"admission", to_json(box.admission.policy)},
-                        {"native", {{"allow_missing", std::move(allow_missing)}}}};
+  json::object box_tree{
+      {"enabled", box.enabled},
+      {"backend", box.backend},
+      {"runtime", {{"endpoint", box.runtime_endpoint}}},
+      {"local", std::move(local_tree)},
+      {"limits", std::move(limits)},
+      {"default_memory_mb", box.default_memory_mb},
+      {"docker", {{"cpu_limit_enabled", box.docker_cpu_limit_enabled}}},
+      {"e2b",
+       {{"api_key", box.e2b.api_key},
+        {"api_url", box.e2b.api_url},
+        {"template", box.e2b.template_id}}},
+      {"admission", to_json(box.admission.policy)},
+      {"native",
+       {{"allow_missing", std::move(allow_missing)}, {"answer_as", box.native.answer_as}}}};
   return {{"box", std::move(box_tree)},
           {"mcp",
            {{"stdio", {{"enabled", config.mcp.stdio_enabled}}},

@@ -41,6 +41,7 @@ struct E2bConfig {
 struct NativeConfig {
   // Layers whose absence the operator accepts. A box without one of them starts, and says so.
   std::set<Layer> allow_missing;
+  std::string answer_as;  // "nsjail" for hosts that insist on it; empty: "native"
   bool operator==(const NativeConfig&) const = default;
 };
 
@@ -74,6 +75,14 @@ enum class OnStop {
   remove,
 };
 
+// `caisson.langbot`: how hosts that speak Action RPC are served.
+struct LangbotConfig {
+  bool legacy = true;                 // those that do not say which instance they are may come
+  bool accept_mount_roots = false;    // also of hosts that showed no token
+  std::int64_t skill_quota_mb = 256;  // of a workspace's skills, where quotas are enforced
+  bool operator==(const LangbotConfig&) const = default;
+};
+
 struct DaemonConfig {
   std::string listen_host = "127.0.0.1";
   std::int64_t listen_port = 5410;
@@ -95,6 +104,7 @@ struct DaemonConfig {
   std::int64_t request_id_ttl_sec = 600;
   std::int64_t max_request_ids = 1000;
   std::int64_t max_request_id_bytes = 64 << 20;
+  LangbotConfig langbot;
   bool operator==(const DaemonConfig&) const = default;
 };
 

@@ -18,6 +18,7 @@ constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxOutputBytes = 1 << 30;
 constexpr std::int64_t kMaxCommandBytes = 64 << 20;
 constexpr std::int64_t kMaxRequestIds = 100'000;
+constexpr std::int64_t kMaxSkillMegabytes = 1 << 20;
 constexpr std::int64_t kMaxRequestIdBytes = 1 << 30;
 
 constexpr std::pair<std::string_view, log::Format> kFormats[] = {{"text", log::Format::text},
@@ -142,6 +143,13 @@ DaemonConfig read_daemon(ObjectReader reader) {
       number_between(reader, "max_request_ids", daemon.max_request_ids, 1, kMaxRequestIds);
   daemon.max_request_id_bytes = number_between(reader, "max_request_id_bytes",
                                                daemon.max_request_id_bytes, 1, kMaxRequestIdBytes);
+  ObjectReader langbot = reader.section("langbot");
+  daemon.langbot.legacy = langbot.optional("legacy", daemon.langbot.legacy);
+  daemon.langbot.accept_mount_roots =
+      langbot.optional("accept_mount_roots", daemon.langbot.accept_mount_roots);
+  daemon.langbot.skill_quota_mb = number_between(
+      langbot, "skill_quota_mb", daemon.langbot.skill_quota_mb, 1, kMaxSkillMegabytes);
+  langbot.reject_unknown_fields();
   reader.reject_unknown_fields();
   return daemon;
 }
@@ -166,7 +174,11 @@ json::object to_json(const DaemonConfig& daemon) {
           {"max_command_bytes", daemon.max_command_bytes},
           {"request_id_ttl_sec", daemon.request_id_ttl_sec},
           {"max_request_ids", daemon.max_request_ids},
-          {"max_request_id_bytes", daemon.max_request_id_bytes}};
+          {"max_request_id_bytes", daemon.max_request_id_bytes},
+          {"langbot",
+           {{"legacy", daemon.langbot.legacy},
+            {"accept_mount_roots", daemon.langbot.accept_mount_roots},
+            {"skill_quota_mb", daemon.langbot.skill_quota_mb}}}};
 }
 
 }  // namespace caisson::model

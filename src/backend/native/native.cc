@@ -455,6 +455,14 @@ void Native::abandon() {
   impl_->abandon();
 }
 
+std::string_view Native::name() const {
+  return impl_->options.name;
+}
+
+void Native::set_mount_roots(std::vector<std::string> roots) {
+  impl_->options.mount_roots = std::move(roots);
+}
+
 void Native::finish_adoption() {
   impl_->finish_adoption();
 }

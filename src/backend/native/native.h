@@ -18,6 +18,7 @@ struct Options {
   std::set<model::Layer> allow_missing;
   // Directories of the host that boxes may show parts of, resolved; empty: all but what never may.
   std::vector<std::string> mount_roots;
+  std::string name = "native";  // what callers are told; managed hosts insist on another
   // Keep a process ready for the next box. Of no use to who makes a single one.
   bool keep_spares = true;
   // Where boxes are left when this process dies, and what an owner before us left there. None:
@@ -34,11 +35,12 @@ class Native final : public Backend {
   Native(boost::asio::any_io_executor executor, Options options);
   ~Native() override;
 
-  std::string_view name() const override { return "native"; }
+  std::string_view name() const override;
   Task<BackendStatus> status() override;
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds) override;
+  void set_mount_roots(std::vector<std::string> roots) override;
   void finish_adoption() override;
   void abandon() override;
   Task<void> stop() override;

@@ -1,0 +1,115 @@
+#include "service/box_configuration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/temporary_directory.h"
+
+namespace caisson::service {
+namespace {
+
+namespace fs = std::filesystem;
+using Roots = BoxConfiguration::Roots;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+boost::json::object tree(const std::string& text) {
+  return boost::json::parse(text).as_object();
+}
+
+class BoxConfigurationTest : public testing::Test {
+ protected:
+  model::BoxConfig operators() const {
+    model::BoxConfig config;
+    config.local.host_root = root();
+    config.local.allowed_mount_roots = {root()};
+    return config;
+  }
+  std::string root() const { return fs::canonical(directory_.path()).native(); }
+  std::string sentence_of(const auto& work) const {
+    try {
+      work();
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(BoxConfigurationTest, KeepsWhatAHostDoesNotMention) {
+  BoxConfiguration configuration(operators());
+  configuration.apply(tree(R"({"limits": {"max_sessions": 7}})"), Roots::operators);
+  configuration.apply(tree(R"({"limits": {"max_managed_processes": 3}, "unknown": {"a": 1}})"),
+                      Roots::operators);
+  EXPECT_EQ(configuration.config().limits.max_sessions, 7);
+  EXPECT_EQ(configuration.config().limits.max_managed_processes, 3);
+  EXPECT_EQ(configuration.config().local.host_root, root());
+}
+
+TEST_F(BoxConfigurationTest, ChangesNothingForAFaultyOne) {
+  BoxConfiguration configuration(operators());
+  const model::BoxConfig before = configuration.config();
+  EXPECT_EQ(sentence_of([&] {
+              configuration.apply(
+                  tree(R"({"backend": "docker", "limits": {"max_sessions": 5001}})"),
+                  Roots::operators);
+            }),
+            "box.limits.max_sessions must be between 0 and 5000");
+  EXPECT_EQ(configuration.config(), before);
+}
+
+TEST_F(BoxConfigurationTest, TakesNoRootsFromAHostThatMayNotNameThem) {
+  BoxConfiguration configuration(operators());
+  const auto submitted = tree(R"({"local": {"allowed_mount_roots": ["/srv", ")" + root() +
+                              R"(/below"]}, "native": {"allow_missing": ["seccomp"]}})");
+  configuration.apply(submitted, Roots::operators);
+  EXPECT_THAT(configuration.mount_roots(), ElementsAre(root()));
+  EXPECT_TRUE(configuration.config().native.allow_missing.empty());
+  configuration.apply(submitted, Roots::any);
+  EXPECT_THAT(configuration.mount_roots(), ElementsAre(root(), "/srv"));
+}
+
+TEST_F(BoxConfigurationTest, MakesTheDefaultWorkspaceBelowARootOnly) {
+  BoxConfiguration configuration(operators());
+  configuration.ensure_default_workspace();
+  EXPECT_TRUE(fs::is_directory(directory_.path() / "default"));
+  configuration.apply(tree(R"({"local": {"default_workspace": "/nowhere/at/all"}})"),
+                      Roots::operators);
+  EXPECT_EQ(sentence_of([&] { configuration.ensure_default_workspace(); }),
+            "box.local.default_workspace is outside allowed_mount_roots: " + root());
+  std::ofstream(directory_.path() / "file") << "x";
+  configuration.apply(tree(R"({"local": {"default_workspace": "file"}})"), Roots::operators);
+  EXPECT_EQ(sentence_of([&] { configuration.ensure_default_workspace(); }),
+            "box.local.default_workspace must point to a directory on the Box runtime host");
+}
+
+TEST_F(BoxConfigurationTest, FindsDirectoriesBelowTheRoot) {
+  BoxConfiguration configuration(operators());
+  EXPECT_EQ(configuration.default_workspace(), root() + "/default");
+  EXPECT_EQ(configuration.tenant_workspace("ws-1"), root() + "/default/tenants/ws-1");
+  EXPECT_EQ(configuration.skills_root(), root() + "/skills");
+  configuration.apply(tree(R"({"local": {"skills_root": "/srv/skills"}})"), Roots::operators);
+  EXPECT_EQ(configuration.skills_root(), "/srv/skills");
+}
+
+TEST_F(BoxConfigurationTest, SaysWhyABackendIsNotThere) {
+  BoxConfiguration configuration(operators());
+  for (const char* fine : {"", "local", "native"}) {
+    configuration.apply(tree(std::string(R"({"backend": ")") + fine + "\"}"), Roots::operators);
+    EXPECT_EQ(configuration.backend_refusal("native"), "");
+  }
+  configuration.apply(tree(R"({"backend": "docker"})"), Roots::operators);
+  EXPECT_THAT(configuration.backend_refusal("native"), HasSubstr("box.backend is \"docker\""));
+  configuration.apply(tree(R"({"backend": "nsjail"})"), Roots::operators);
+  EXPECT_THAT(configuration.backend_refusal("native"), HasSubstr("answer_as"));
+  EXPECT_EQ(configuration.backend_refusal("nsjail"), "");
+}
+
+}  // namespace
+}  // namespace caisson::service
