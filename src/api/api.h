@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/json/object.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include "model/config.h"
 #include "net/router.h"
 #include "net/server.h"
+#include "service/box_configuration.h"
 #include "session/executions.h"
 #include "session/files.h"
 #include "session/processes.h"
@@ -36,6 +38,8 @@ class BackendProbe {
   bool ever_ = false;
 };
 
+class Readiness;
+
 // Everything the routes speak to. All of it outlives the router.
 struct Services {
   session::Registry& sessions;
@@ -43,19 +47,24 @@ struct Services {
   session::Files& files;
   session::Processes& processes;
   BackendProbe& backend;
-  model::Limits limits;
+  Readiness& readiness;
+  const service::BoxConfiguration& configuration;
   std::function<net::ServerCounts()> connections;  // of the server, which comes after the routes
   std::string version;
 };
 
-// Every route there is.
-void add_routes(net::Router& router, const Services& services);
+// Who may not have a websocket to a process, with the answer.
+using RelayGate = std::function<std::optional<net::Response>(
+    const net::Request& request, const std::string& session_id, const std::string& process_id)>;
+
+// Every route there is but those of LangBot's hosts, which have a runtime of their own (rpc/).
+void add_routes(net::Router& router, const Services& services, RelayGate gate);
 
 // GET /v1/status, /v1/health, /healthz, /readyz.
 void add_health_routes(net::Router& router, const Services& services);
 // GET /v1/sessions/{id}/managed-process/ws and .../{process}/ws: a websocket to a process's
 // standard streams, one line a message.
-void add_relay_routes(net::Router& router, session::Processes& processes);
+void add_relay_routes(net::Router& router, session::Processes& processes, RelayGate gate);
 // GET /metrics, in Prometheus' text format.
 void add_metrics_route(net::Router& router, const Services& services);
 // GET /openapi.json: the document is the same for every daemon of a version.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/api.h"
+#include "api/readiness.h"
 #include "api/rest/rest.h"
 #include "model/isolation.h"
 #include "model/limits.h"
@@ -42,7 +43,7 @@ Task<void> answer_status(const Services& services, net::Exchange& exchange) {
                         {"active_sessions", status.sessions},
                         {"managed_processes", services.processes.running()},
                         {"session_ttl_sec", services.sessions.settings().ttl.count()},
-                        {"limits", model::to_json(services.limits)},
+                        {"limits", model::to_json(services.configuration.config().limits)},
                         {"version", services.version},
                         {"isolation", model::to_json(backend.isolation)},
                         {"weaker_isolation", model::to_json(weaker)},
@@ -64,15 +65,10 @@ Task<void> answer_live(const Services& services, net::Exchange& exchange) {
 }
 
 Task<void> answer_ready(const Services& services, net::Exchange& exchange) {
-  const backend::BackendStatus backend = co_await services.backend.status();
-  net::Response response =
-      rest::json_response(backend.available ? 200 : 503,
-                          json::object{{"ready", backend.available},
-                                       {"mode", "standard"},
-                                       {"backend", backend_json(services.backend, backend)},
-                                       {"checks", {{"backend_available", backend.available}}},
-                                       {"resources", resources_json(services)}});
-  co_await exchange.reply(std::move(response));
+  json::object report = co_await services.readiness.report();
+  report["resources"] = resources_json(services);
+  const int status = report.at("ready").as_bool() ? 200 : 503;
+  co_await exchange.reply(rest::json_response(status, std::move(report)));
 }
 
 }  // namespace
@@ -101,10 +97,10 @@ void add_health_routes(net::Router& router, const Services& services) {
   add("/readyz", answer_ready, open);
 }
 
-void add_routes(net::Router& router, const Services& services) {
+void add_routes(net::Router& router, const Services& services, RelayGate gate) {
   rest::add_session_routes(router, services.sessions, services.processes);
   rest::add_process_routes(router, services.processes);
-  add_relay_routes(router, services.processes);
+  add_relay_routes(router, services.processes, std::move(gate));
   rest::add_exec_routes(router, services.sessions, services.executions);
   rest::add_file_routes(router, services.sessions, services.files);
   add_health_routes(router, services);

@@ -117,6 +117,19 @@ Task<void> serve_client(net::Exchange& exchange, Process process) {
   co_await relay->socket.close();
 }
 
+Task<void> serve_route(session::Processes& processes, const RelayGate& gate,
+                       net::Exchange& exchange, std::string process_id) {
+  const std::string& session_id = exchange.param("id");
+  std::optional<net::Response> refusal = gate(exchange.request(), session_id, process_id);
+  if (!refusal) refusal = net::refuse_handshake(exchange.request());
+  if (refusal) {
+    co_await exchange.reply(std::move(*refusal));
+    co_return;
+  }
+  Process process = processes.get(session_id, process_id);
+  co_await serve_client(exchange, std::move(process));
+}
+
 }  // namespace
 
 Attachment::Attachment(Process process, Turns::Turn turn, std::uint64_t offset)
@@ -171,17 +184,19 @@ Task<void> relay_lines(RelayPtr relay) {
   co_await directions.stop();
 }
 
-void add_relay_routes(net::Router& router, session::Processes& processes) {
-  const auto first = [&processes](net::Exchange& exchange) -> Task<void> {
-    Process process = processes.get(exchange.param("id"), std::string(model::kDefaultProcessId));
-    co_await serve_client(exchange, std::move(process));
+void add_relay_routes(net::Router& router, session::Processes& processes, RelayGate gate) {
+  const auto first = [&processes, gate](net::Exchange& exchange) {
+    return serve_route(processes, gate, exchange, std::string(model::kDefaultProcessId));
   };
-  const auto named = [&processes](net::Exchange& exchange) -> Task<void> {
-    Process process = processes.get(exchange.param("id"), exchange.param("process"));
-    co_await serve_client(exchange, std::move(process));
+  const auto named = [&processes, gate](net::Exchange& exchange) {
+    return serve_route(processes, gate, exchange, exchange.param("process"));
   };
-  router.add("GET", "/v1/sessions/{id}/managed-process/ws", first, {.websocket = true});
-  router.add("GET", "/v1/sessions/{id}/managed-process/{process}/ws", named, {.websocket = true});
+  const net::RouteOptions options{.needs_token = false,
+                                  .unforgeable_header = "X-LangBot-Instance-Id",
+                                  .websocket = true,
+                                  .judges_handshake = true};
+  router.add("GET", "/v1/sessions/{id}/managed-process/ws", first, options);
+  router.add("GET", "/v1/sessions/{id}/managed-process/{process}/ws", named, options);
 }
 
 }  // namespace caisson::api

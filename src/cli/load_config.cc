@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <boost/json/parse.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/yaml.h"
@@ -18,6 +20,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kMaxConfigBytes = 1u << 20;
+constexpr std::string_view kLangbotConfig = "LANGBOT_BOX_CONFIG";
 constexpr std::string_view kSystemFile = "/etc/caisson/caisson.yaml";
 
 [[noreturn]] void refuse(const std::string& sentence) {
@@ -43,6 +46,27 @@ std::optional<fs::path> default_file(const std::vector<std::string>& environment
     return *home / ".config/caisson/caisson.yaml";
   }
   return std::nullopt;
+}
+
+// LangBot gives its `box` tree in a variable. One that is no JSON object says nothing, as with its
+// own runtime.
+bool lay_langbot_over(json::value& tree, const std::vector<std::string>& environment) {
+  const std::string prefix = str(kLangbotConfig, "=");
+  for (const std::string& entry : environment) {
+    if (!entry.starts_with(prefix)) continue;
+    json::error_code error;
+    const json::value given = json::parse(entry.substr(prefix.size()), error);
+    if (error || !given.is_object()) {
+      log::warning("a variable is no JSON object and was ignored", "variable", kLangbotConfig);
+      return false;
+    }
+    if (!tree.is_object()) tree = json::object();
+    json::value& box = tree.as_object()["box"];
+    if (!box.is_object()) box = json::object();
+    for (const auto& section : given.get_object()) box.as_object()[section.key()] = section.value();
+    return true;
+  }
+  return false;
 }
 
 std::string refusal_of(const json::value& tree) {
@@ -101,9 +125,12 @@ LoadedConfig load_config(std::optional<fs::path> file,
       refuse(str(file->native(), ": must hold keys and values, such as \"box:\""));
     }
   }
-  const json::value plain = model::with_defaults(std::move(tree));
-  model::Overridden overridden = model::apply_environment(plain, environment);
+  const json::value plain = model::with_defaults(tree);
+  const bool langbot = lay_langbot_over(tree, environment);
+  model::Overridden overridden =
+      model::apply_environment(model::with_defaults(std::move(tree)), environment);
   LoadedConfig loaded{.file = std::move(file), .variables = std::move(overridden.variables)};
+  if (langbot) loaded.variables.emplace_back(kLangbotConfig);
   const std::string fault = refusal_of(overridden.tree);
   if (!fault.empty()) {
     const bool is_of_file = loaded.variables.empty() || refusal_of(plain) == fault;

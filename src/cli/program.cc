@@ -121,6 +121,7 @@ int Program::run() {
   app.allow_extras();  // inherited; what is left over is refused in our words
   add_exec(app, invocation_);
   add_serve(app, invocation_);
+  add_box(app, invocation_);
   add_sessions(app, invocation_);
   add_stats(app, invocation_);
   add_start(app, invocation_);

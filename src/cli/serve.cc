@@ -1,8 +1,9 @@
+#include "cli/serve.h"
+
 #include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -14,40 +15,51 @@
 #include "cli/option.h"
 #include "cli/settings.h"
 #include "daemon/serve.h"
+#include "service/box_configuration.h"
 
 namespace caisson::cli {
 
 namespace {
 
-struct Request {
-  std::optional<std::string> host;
-  std::optional<std::string> port;
-  std::optional<std::string> state;
-  std::optional<std::string> config;
-  bool replace = false;
-};
+constexpr std::size_t kLeastSecret = 32;
 
-// The directories as they are, so that a box's mount can be judged by where it really is.
-std::vector<std::string> resolved_roots(const model::LocalConfig& local) {
-  std::vector<std::string> roots;
-  for (const std::string& root : local.allowed_mount_roots) {
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::weakly_canonical(root, error);
-    if (error) {
-      throw Error(ErrorCode::validation_error,
-                  str("box.local.allowed_mount_roots: ", root, ": ", error.message()));
-    }
-    roots.push_back(path.native());
+std::string variable(const std::vector<std::string>& environment, std::string_view name) {
+  const std::string prefix = str(name, "=");
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(prefix)) return std::string(trim(entry.substr(prefix.size())));
   }
-  return roots;
+  return {};
 }
 
-int run_daemon(const Request& request, const std::vector<BackendKind>& backends) {
+}  // namespace
+
+daemon::LangbotOptions langbot_options(const std::vector<std::string>& environment) {
+  daemon::LangbotOptions options{
+      .control_token = variable(environment, "LANGBOT_BOX_CONTROL_TOKEN"),
+      .trusted_instance = variable(environment, "LANGBOT_BOX_TRUSTED_INSTANCE_UUID")};
+  const std::string& token = options.control_token;
+  const bool blank = token.find_first_of(" \t\r\n\v\f") != std::string::npos;
+  if (!token.empty() && (token.size() < kLeastSecret || blank)) {
+    throw Error(ErrorCode::validation_error,
+                str("LANGBOT_BOX_CONTROL_TOKEN must be a non-whitespace secret of at least ",
+                    kLeastSecret, " characters"));
+  }
+  const std::string unsafe =
+      to_lower(variable(environment, "LANGBOT_BOX_ALLOW_UNSAFE_SOFT_STORAGE_LIMITS"));
+  options.unsafe_soft_limits =
+      unsafe == "1" || unsafe == "true" || unsafe == "yes" || unsafe == "on";
+  return options;
+}
+
+int run_daemon(const ServeRequest& request, const std::vector<BackendKind>& backends) {
   const bool is_root = ::geteuid() == 0;
   const std::vector<std::string> environment = environment_entries();
   LoadedConfig loaded =
       load_config(find_config_file(request.config, environment, is_root), environment);
   model::DaemonConfig& daemon = loaded.config.daemon;
+  daemon::LangbotOptions langbot = langbot_options(environment);
+  langbot.stdio_control = request.stdio_control;
+  if (request.open_to_hosts && !langbot.control_token.empty()) daemon.listen_host = "0.0.0.0";
   if (request.host) daemon.listen_host = *request.host;
   if (request.port) {
     const auto port = parse_integer(*request.port);
@@ -66,14 +78,17 @@ int run_daemon(const Request& request, const std::vector<BackendKind>& backends)
   }
   const std::filesystem::path state =
       state_directory(request.state, process_environment(), is_root, daemon.state_dir);
-  const BackendOptions backend_options{.state_dir = state,
-                                       .allow_missing = loaded.config.box.native.allow_missing,
-                                       .mount_roots = resolved_roots(loaded.config.box.local),
-                                       .many_boxes = true};
+  const BackendOptions backend_options{
+      .state_dir = state,
+      .allow_missing = loaded.config.box.native.allow_missing,
+      .mount_roots = service::resolved_roots(loaded.config.box.local.allowed_mount_roots),
+      .name = loaded.config.box.native.answer_as,
+      .many_boxes = true};
   const BackendKind& kind = get_backend(backends, "native");
   daemon::ServeOptions options{.config = std::move(loaded.config),
                                .state_dir = state,
                                .version = version_number(),
+                               .langbot = std::move(langbot),
                                .replace = request.replace};
   const auto make = [&](const boost::asio::any_io_executor& executor, backend::Keeper* keeper,
                         backend::KeptEntries& kept) {
@@ -88,17 +103,18 @@ int run_daemon(const Request& request, const std::vector<BackendKind>& backends)
   return daemon::serve(std::move(options), make);
 }
 
-}  // namespace
-
 void add_serve(CLI::App& program, Invocation& invocation) {
   CLI::App& serve = *program.add_subcommand("serve", "Run the daemon: sessions that live on");
-  const auto request = std::make_shared<Request>();
+  const auto request = std::make_shared<ServeRequest>();
   add_text(serve, "--host", request->host, "ADDRESS", "Listen here (default: 127.0.0.1)");
   add_text(serve, "--port", request->port, "PORT", "Listen here (default: 5410)");
   add_state(serve, request->state);
   add_text(serve, "--config", request->config, "PATH",
            "The file (default: /etc/caisson/caisson.yaml for root and "
            "~/.config/caisson/caisson.yaml for others, if it is there)");
+  serve.add_flag("--stdio-control", request->stdio_control,
+                 "A LangBot host speaks by standard input and output, and the daemon ends with "
+                 "them");
   serve.add_flag(
       "--replace", request->replace,
       "Take the place of the daemon that runs on this state directory: its sessions and\n"

@@ -4,6 +4,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -17,14 +18,21 @@
 #include <utility>
 
 #include "api/api.h"
+#include "api/readiness.h"
+#include "api/rpc/connection.h"
+#include "api/rpc/routes.h"
+#include "api/rpc/runtime.h"
+#include "api/rpc/stdio.h"
 #include "async/task_group.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/unique_fd.h"
 #include "daemon/state_dir.h"
 #include "daemon/token.h"
 #include "net/server.h"
+#include "service/box_configuration.h"
 #include "session/executions.h"
 #include "session/files.h"
 #include "session/processes.h"
@@ -60,8 +68,7 @@ session::ExecutionSettings execution_settings(const model::DaemonConfig& daemon)
           .max_bytes = static_cast<std::size_t>(daemon.max_request_id_bytes)};
 }
 
-session::ProcessSettings process_settings(const model::Config& config) {
-  const model::Limits& limits = config.box.limits;
+session::ProcessSettings process_settings(const model::Limits& limits) {
   return {.max_running = static_cast<std::size_t>(limits.max_managed_processes),
           .max_ended = static_cast<std::size_t>(limits.max_completed_processes),
           .retention = std::chrono::seconds(limits.completed_process_retention_sec)};
@@ -93,6 +100,34 @@ net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string t
   config.token_required = token_required;
   config.max_connections = static_cast<std::size_t>(daemon.max_connections);
   return config;
+}
+
+// Where a host speaks by standard input, it can do without the port.
+std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
+                                         const net::Router& router, const ServeOptions& options,
+                                         const std::string& token) {
+  try {
+    return std::make_unique<net::Server>(executor, router,
+                                         server_config(options.config.daemon, token));
+  } catch (const Error& error) {
+    if (!options.langbot.stdio_control) throw;
+    log::warning("no port; relays are not available", "error", error.what());
+    return nullptr;
+  }
+}
+
+api::rpc::RuntimeSettings runtime_settings(const ServeOptions& options, const StateDir& state,
+                                           std::string token) {
+  const model::DaemonConfig& daemon = options.config.daemon;
+  return {.door = {.control_token = options.langbot.control_token,
+                   .daemon_token = std::move(token),
+                   .token_required = model::needs_token(daemon),
+                   .trusted_instance = options.langbot.trusted_instance,
+                   .legacy = daemon.langbot.legacy},
+          .accepts_mount_roots = daemon.langbot.accept_mount_roots,
+          .directory = state.path(),
+          .limit_storage = {},
+          .skill_quota_mb = daemon.langbot.skill_quota_mb};
 }
 
 // Tells a supervisor how far we are, if there is one that wants to know; see sd_notify(3).
@@ -133,12 +168,13 @@ class Daemon {
  public:
   Daemon(const asio::any_io_executor& executor, ServeOptions options,
          const MakeBackend& make_backend)
-      : options_(std::move(options)),
+      : executor_(executor),
+        options_(std::move(options)),
         state_(options_.state_dir, options_.replace),
         signals_(executor, SIGTERM, SIGINT, kReplaceSignal),
         tasks_(executor),
-        server_(executor, router_,
-                server_config(options_.config.daemon, load_or_make_token(state_.path()))),
+        token_(load_or_make_token(state_.path())),
+        server_(make_server(executor, router_, options_, token_)),
         keeper_(find_keeper(state_.path(), options_.config.daemon)),
         keeper_watch_(executor),
         kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
@@ -146,9 +182,15 @@ class Daemon {
         leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
         backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
+        configuration_(options_.config.box),
+        readiness_(probe_, configuration_,
+                   {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits, .storage = {}}),
         sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
-        processes_(process_ground(executor), sessions_, process_settings(options_.config)),
-        executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {}
+        processes_(process_ground(executor), sessions_,
+                   process_settings(options_.config.box.limits)),
+        executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
+    configuration_.on_change([this](const service::BoxConfiguration& now) { follow(now); });
+  }
 
   // When run() has failed: what another daemon left stays for the next one, and nothing of ours.
   void give_up() {
@@ -173,13 +215,29 @@ class Daemon {
                                  .files = files_,
                                  .processes = processes_,
                                  .backend = probe_,
-                                 .limits = options_.config.box.limits,
-                                 .connections = [this] { return server_.counts(); },
+                                 .readiness = readiness_,
+                                 .configuration = configuration_,
+                                 .connections = [this] { return connections(); },
                                  .version = options_.version};
-    api::add_routes(router_, services);
-    tasks_.spawn("serve", server_.run());
-    log::info("listening", "host", options_.config.daemon.listen_host, "port", server_.port(),
-              "state", state_.path().native(), "version", options_.version);
+    api::rpc::Runtime runtime(executor_, services, configuration_, readiness_,
+                              runtime_settings(options_, state_, token_));
+    runtime.start();
+    api::rpc::add_routes(router_, runtime);
+    api::add_routes(router_, services,
+                    [&runtime](const net::Request& request, const std::string& session_id,
+                               const std::string& process_id) {
+                      return api::rpc::refuse_relay(runtime, request, session_id, process_id);
+                    });
+    if (server_) {
+      tasks_.spawn("serve", server_->run());
+      log::info("listening", "host", options_.config.daemon.listen_host, "port", server_->port(),
+                "state", state_.path().native(), "version", options_.version);
+    }
+    if (options_.langbot.stdio_control) {
+      stdio_.emplace(executor_, duplicate(STDIN_FILENO, "standard input"),
+                     duplicate(STDOUT_FILENO, "standard output"));
+      tasks_.spawn("serve a host", serve_stdio(runtime));
+    }
     notify_supervisor("READY=1");
     const int signal_number = co_await wait_for_signal();
     log::info("stopping", "signal", signal_number);
@@ -190,8 +248,10 @@ class Daemon {
       if (keeper_ && !leaves_boxes_) keeper_->quit();
       ::_exit(1);
     });
-    co_await server_.stop(kGrace);
+    if (server_) co_await server_->stop(kGrace);
+    if (stdio_) stdio_->close();
     co_await tasks_.finish();
+    co_await runtime.stop();
     co_await keeper_watch_.stop();
     if (leaves_boxes_) {
       co_await processes_.abandon();
@@ -210,9 +270,37 @@ class Daemon {
   }
 
  private:
+  // A host's conversation by standard input and output; the daemon ends with it.
+  Task<void> serve_stdio(api::rpc::Runtime& runtime) {
+    api::rpc::Connection connection(executor_, runtime, *stdio_,
+                                    {.instance = options_.langbot.trusted_instance,
+                                     .legacy = options_.langbot.trusted_instance.empty(),
+                                     .shown_token = true});
+    co_await connection.run();
+    host_gone_ = true;
+    signals_.cancel();
+  }
+
+  net::ServerCounts connections() const {
+    return server_ ? server_->counts() : net::ServerCounts{};
+  }
+
+  // What a host's configuration changes.
+  void follow(const service::BoxConfiguration& now) {
+    sessions_.set_max_sessions(static_cast<std::size_t>(now.config().limits.max_sessions));
+    processes_.set_settings(process_settings(now.config().limits));
+    backend_->set_mount_roots(now.mount_roots());
+  }
+
   Task<int> wait_for_signal() {
     for (;;) {
-      const int signal_number = co_await signals_.async_wait(asio::use_awaitable);
+      const auto [error, signal_number] =
+          co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
+      if (host_gone_) {
+        leaves_boxes_ = false;
+        co_return 0;
+      }
+      if (error) throw boost::system::system_error(error);
       if (signal_number != kReplaceSignal) co_return signal_number;
       if (keeper_) {
         leaves_boxes_ = true;
@@ -228,20 +316,26 @@ class Daemon {
             .keeper = keeper_.get()};
   }
 
+  asio::any_io_executor executor_;
   ServeOptions options_;
   StateDir state_;
   asio::signal_set signals_;
   TaskGroup tasks_;
   net::Router router_;
-  net::Server server_;
+  const std::string token_;
+  std::unique_ptr<net::Server> server_;  // null: a host speaks by standard input alone
   store::AsyncStore store_;
   std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us
   TaskGroup keeper_watch_;
   backend::KeptEntries kept_;  // until it is taken over
   const bool inherits_;        // boxes of a daemon before us
   bool leaves_boxes_;
+  std::optional<api::rpc::StdioChannel> stdio_;
+  bool host_gone_ = false;
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
+  service::BoxConfiguration configuration_;
+  api::Readiness readiness_;
   session::Files files_;
   session::Registry sessions_;
   asio::thread_pool journals_{1};

@@ -1,0 +1,200 @@
+#include "api/rpc/connection.h"
+
+#include <algorithm>
+#include <boost/asio/cancellation_state.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <exception>
+#include <utility>
+
+#include "api/rpc/action.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::api::rpc {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t kMaxAtWork = 128;
+constexpr std::size_t kMaxUnsent = 1024;  // answers; who sends on without reading them waits
+constexpr std::string_view kClipped = "\n... [output clipped to what the client can receive]";
+
+// Cuts a text so that it has at most so many bytes, between characters.
+void clip(json::string& text, std::size_t size) {
+  if (text.size() <= size) return;
+  std::size_t end = size - std::min(size, kClipped.size());
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  text.resize(end);
+  text += kClipped;
+}
+
+}  // namespace
+
+Connection::Connection(boost::asio::any_io_executor executor, Runtime& runtime, Channel& channel,
+                       Host host)
+    : runtime_(runtime),
+      channel_(channel),
+      host_(std::move(host)),
+      transfers_(runtime.settings().directory),
+      tasks_(executor),
+      room_(executor) {
+  if (!host_.instance.empty()) presence_.emplace(runtime_.door(), host_.instance);
+}
+
+Task<void> Connection::run() {
+  // It ends with its channel and not before: what is at work refers to it.
+  co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
+  for (;;) {
+    std::optional<std::string> text = co_await channel_.read();
+    if (!text || !take(std::move(*text))) break;
+    while (tasks_.size() >= kMaxUnsent) co_await room_.wait();
+  }
+  const auto left = at_work_;  // ending one changes the set
+  for (const std::shared_ptr<Cancellation>& cancellation : left) cancellation->cancel();
+  co_await tasks_.finish();
+}
+
+// False: the conversation is over.
+bool Connection::take(std::string text) {
+  std::optional<json::object> object = read_object(text);
+  if (object) {
+    pieces_.clear();
+    piece_parser_.reset();
+    return take_object(text, std::move(*object));
+  }
+  if (host_.splits_messages) return take_piece(text);
+  log::debug("a message that is no JSON object was ignored", "bytes", text.size());
+  return true;
+}
+
+// Old hosts send a long message as several; none of them is complete by itself.
+bool Connection::take_piece(const std::string& text) {
+  if (pieces_.empty() && !trim(text).starts_with('{')) return true;
+  if (!piece_parser_ || pieces_.size() + text.size() >= kMaxMessage) {
+    pieces_.clear();
+    json::parse_options options;
+    options.max_depth = kMaxDepth;
+    piece_parser_.emplace(json::storage_ptr(), options);
+    if (!trim(text).starts_with('{')) return true;
+  }
+  pieces_ += text;
+  json::error_code error;
+  piece_parser_->write_some(text, error);
+  if (!error && !piece_parser_->done()) return true;
+  const std::string whole = std::exchange(pieces_, {});
+  piece_parser_.reset();
+  std::optional<json::object> object = error ? std::nullopt : read_object(whole);
+  return !object || take_object(whole, std::move(*object));
+}
+
+bool Connection::take_object(std::string_view text, json::object object) {
+  if (!is_request(object)) return true;
+  if (!host_.instance.empty() && !runtime_.door().trust(host_.instance)) return false;
+  std::string sequence = sequence_text(text);
+  if (at_work_.size() >= kMaxAtWork) {
+    tasks_.spawn("answer a host",
+                 send(error_text(sequence, str("Runtime connection is busy (max ", kMaxAtWork,
+                                               " concurrent actions)"))));
+    return true;
+  }
+  auto cancellation = std::make_shared<Cancellation>();
+  at_work_.insert(cancellation);
+  tasks_.spawn("answer a host",
+               answer(std::move(sequence), std::move(object), std::move(cancellation)));
+  return true;
+}
+
+Task<void> Connection::answer(std::string sequence, json::object message,
+                              std::shared_ptr<Cancellation> cancellation) {
+  std::string text;
+  std::exception_ptr failure;
+  try {
+    Request request = read_request(std::move(message));
+    json::object data = co_await perform(std::move(request), cancellation);
+    text = fitting_answer(sequence, std::move(data));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) text = error_text(sequence, failure_text(failure));
+  if (!cancellation->cancelled()) co_await channel_.write(std::move(text));
+  at_work_.erase(cancellation);
+  room_.notify();
+}
+
+Task<void> Connection::send(std::string text) {
+  co_await channel_.write(std::move(text));
+  room_.notify();
+}
+
+std::string Connection::fitting_answer(const std::string& sequence, json::object data) const {
+  std::string text = answer_text(sequence, data, std::size_t{4} * kMaxMessage);
+  if (text.size() <= host_.max_answer) return text;
+  // What can be cut is what a command wrote; escapes make it longer by a factor that it has all
+  // through.
+  for (std::size_t size = host_.max_answer / 2; size > 1024; size /= 2) {
+    bool any = false;
+    for (const char* name : {"stdout", "stderr"}) {
+      json::value* output = data.if_contains(name);
+      if (output == nullptr || !output->is_string()) continue;
+      clip(output->get_string(), size);
+      any = true;
+    }
+    if (!any) break;
+    text = answer_text(sequence, data, std::size_t{4} * kMaxMessage);
+    if (text.size() <= host_.max_answer) return text;
+  }
+  return answer_text(sequence, data, host_.max_answer);
+}
+
+// The instance must be the one that may speak here. A host of old may have begun to say it.
+void Connection::check_context(const Request& request) {
+  if (!request.tenant) return;
+  const std::string& instance = request.tenant->instance;
+  Door& door = runtime_.door();
+  if (host_.instance.empty() && door.trust(instance)) {
+    host_.instance = instance;
+    presence_.emplace(door, instance);
+  }
+  if (instance == host_.instance && instance == door.trusted_instance()) return;
+  throw Error(ErrorCode::forbidden, "Box action context does not match the trusted instance");
+}
+
+Task<json::object> Connection::perform(Request request,
+                                       std::shared_ptr<Cancellation> cancellation) {
+  const Action* action = find_action(request.action);
+  if (action == nullptr) {
+    throw Fault("ValueError", str("Action ", request.action, " not found"));
+  }
+  check_context(request);
+  Call call{.runtime = runtime_,
+            .transfers = transfers_,
+            .legacy = host_.legacy && !request.tenant,
+            .shown_token = host_.shown_token,
+            .domain = request.tenant ? Domain(*request.tenant) : Domain(),
+            .data = std::move(request.data),
+            .cancellation = std::move(cancellation)};
+  if (action->scope == Scope::host) co_return co_await action->run(std::move(call));
+  if (!request.tenant) {
+    if (!host_.legacy || runtime_.admission().required()) {
+      throw Error(ErrorCode::forbidden, "Box tenant action requires a trusted Workspace context");
+    }
+    co_return co_await action->run(std::move(call));
+  }
+  const session::Tenant tenant = *request.tenant;
+  co_await runtime_.enter(tenant, action->scope == Scope::sandbox);
+  std::exception_ptr failure;
+  json::object data;
+  try {
+    data = co_await action->run(std::move(call));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  co_await runtime_.leave(tenant);  // whoever has been replaced is told so, whatever came of it
+  if (failure) std::rethrow_exception(failure);
+  co_return data;
+}
+
+}  // namespace caisson::api::rpc

@@ -1,0 +1,70 @@
+#pragma once
+#include <boost/json/stream_parser.hpp>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "api/rpc/envelope.h"
+#include "api/rpc/runtime.h"
+#include "api/rpc/transfers.h"
+#include "async/cancellation.h"
+#include "async/signal.h"
+#include "async/task.h"
+#include "async/task_group.h"
+
+namespace caisson::api::rpc {
+
+// What messages come and go by: a websocket, or standard input and output.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  // The next message; nullopt: there will be none.
+  virtual Task<std::optional<std::string>> read() = 0;
+  // Messages of several writers go one after the other. False: nobody will take it.
+  virtual Task<bool> write(std::string text) = 0;
+};
+
+struct Host {
+  std::string instance;          // empty: a host of old, or one that has not said it yet
+  bool legacy = false;           // may act without a context
+  bool shown_token = false;      // or is whoever started the daemon
+  bool splits_messages = false;  // long ones come in pieces, each a message of its own
+  std::size_t max_answer = kMaxMessage;
+};
+
+// One host's conversation with the daemon. Requests are begun in the order in which they come and
+// run side by side; each is answered once.
+class Connection {
+ public:
+  // Both outlive it.
+  Connection(boost::asio::any_io_executor executor, Runtime& runtime, Channel& channel, Host host);
+
+  // Until there are no more messages. What is at work then is cancelled; when this returns, nothing
+  // is.
+  Task<void> run();
+
+ private:
+  bool take(std::string text);
+  bool take_object(std::string_view text, boost::json::object object);
+  bool take_piece(const std::string& text);
+  Task<void> answer(std::string sequence, boost::json::object message,
+                    std::shared_ptr<Cancellation> cancellation);
+  Task<void> send(std::string text);
+  Task<boost::json::object> perform(Request request, std::shared_ptr<Cancellation> cancellation);
+  std::string fitting_answer(const std::string& sequence, boost::json::object data) const;
+  void check_context(const Request& request);
+
+  Runtime& runtime_;
+  Channel& channel_;
+  Host host_;
+  Transfers transfers_;
+  std::optional<Door::Presence> presence_;
+  std::set<std::shared_ptr<Cancellation>> at_work_;
+  TaskGroup tasks_;
+  Signal room_;
+  std::string pieces_;  // of a message that is not complete yet
+  std::optional<boost::json::stream_parser> piece_parser_;
+};
+
+}  // namespace caisson::api::rpc
