@@ -89,6 +89,7 @@ class Scene {
 
 inline std::vector<std::string> names_of(const std::vector<Skill>& skills) {
   std::vector<std::string> names;
+  names.reserve(skills.size());
   for (const Skill& skill : skills) names.push_back(skill.name);
   return names;
 }

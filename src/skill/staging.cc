@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cstdio>
-#include <optional>
+#include <utility>
 
 #include "base/directory.h"
 #include "base/error.h"

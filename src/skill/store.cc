@@ -40,20 +40,20 @@ std::size_t text_bytes(const Skill& skill) {
 
 }  // namespace
 
-Store::Store(const fs::path& root, std::vector<fs::path> import_roots)
+Store::Store(const fs::path& root, const std::vector<fs::path>& import_roots)
     : root_(resolved(root)), base_(root_) {
   for (const fs::path& import_root : import_roots) import_roots_.push_back(resolved(import_root));
 }
 
 Store Store::scoped(const fs::path& root, std::string_view name_space,
-                    std::vector<fs::path> import_roots) {
+                    const std::vector<fs::path>& import_roots) {
   const std::string_view name = trim(name_space);
   constexpr std::string_view kForbidden("/\\\0", 3);
   if (name.empty() || name == "." || name == ".." ||
       name.find_first_of(kForbidden) != std::string_view::npos) {
     model::refuse("Invalid Box skill namespace");
   }
-  Store store(root, std::move(import_roots));
+  Store store(root, import_roots);
   store.scope_ = name;
   store.root_ = join_path(join_path(store.base_, kTenants), store.scope_);
   return store;

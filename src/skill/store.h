@@ -56,11 +56,11 @@ class Store {
   // Packages are copied in (create) and looked at (scan_directory) from below `import_roots`; both
   // are refused for any other path outside of the store.
   explicit Store(const std::filesystem::path& root,
-                 std::vector<std::filesystem::path> import_roots = {});
+                 const std::vector<std::filesystem::path>& import_roots = {});
 
   // The store of one namespace, in tenants/<name> below the root.
   static Store scoped(const std::filesystem::path& root, std::string_view name_space,
-                      std::vector<std::filesystem::path> import_roots = {});
+                      const std::vector<std::filesystem::path>& import_roots = {});
 
   const std::string& root() const { return root_; }  // absolute
 
@@ -94,7 +94,8 @@ class Store {
   // The packages of a zip archive (skill/zip.h reads one from a descriptor) as they would be
   // installed.
   std::vector<Skill> preview_zip(std::string_view archive, const UploadOptions& options) const;
-  // Installs the packages with these source paths, all of them or none. Without any, the only one.
+  // Installs the packages with these source paths ("" is the root of the archive), all of them or
+  // none. Without any, the only one.
   std::vector<Skill> install_zip(std::string_view archive, const UploadOptions& options,
                                  const std::vector<std::string>& source_paths = {}) const;
 

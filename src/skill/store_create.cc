@@ -91,6 +91,7 @@ Skill Store::scan_directory(const std::string& path) const {
   }
   if (found.size() > 1) {
     std::vector<std::string> paths;
+    paths.reserve(found.size());
     for (const FoundPackage& one : found) paths.push_back(join_path(place.path, one.path));
     model::refuse(str("Multiple skill directories found in ", place.path,
                       ". Please choose a more specific path: ", join(paths, ", ")));

@@ -13,7 +13,6 @@ namespace caisson::skill {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::StartsWith;
 using Names = std::set<std::string>;
 
@@ -114,6 +113,17 @@ TEST(Store, RefusesANamespaceThatIsNoName) {
   for (const char* wrong : {"", " ", ".", "..", "a/b", "a\\b"}) {
     EXPECT_EQ(refusal_of([&] { Store::scoped("/tmp", wrong); }), "Invalid Box skill namespace");
   }
+}
+
+TEST(Store, UndoesWhatAKilledDaemonLeft) {
+  const Scene scene;
+  scene.put("skills/kept/SKILL.md", entry_text("kept"));
+  scene.put("skills/.caisson-staging-0123/package-0/SKILL.md", entry_text("half"));
+  scene.put("skills/.caisson-staging-4567/plan", std::string("one\0two\0", 8));
+  scene.put("skills/.caisson-staging-4567/package-1/SKILL.md", entry_text("two"));
+  scene.put("skills/one/SKILL.md", entry_text("one"));
+  EXPECT_THAT(names_of(scene.store().list()), ElementsAre("kept"));
+  EXPECT_EQ(scene.tree(), (Names{"kept", "kept/SKILL.md"}));
 }
 
 TEST(StoreCreate, WritesANewPackage) {

@@ -26,6 +26,7 @@ std::string two_skills() {
 
 std::vector<std::string> source_paths(const std::vector<Skill>& skills) {
   std::vector<std::string> paths;
+  paths.reserve(skills.size());
   for (const Skill& skill : skills) paths.push_back(*skill.source_path);
   return paths;
 }

@@ -1,6 +1,7 @@
 // A zip archive as anybody may upload it: refused as a validation_error, or installed as exactly
 // what its preview says, below the store and nowhere else.
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 

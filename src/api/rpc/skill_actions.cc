@@ -28,14 +28,14 @@ skill::Store store_of(Runtime& runtime, const std::optional<session::Tenant>& te
   if (!tenant) {
     std::vector<fs::path> imports;
     if (const auto workspace = configuration.default_workspace()) imports.push_back(*workspace);
-    return skill::Store(root, std::move(imports));
+    return skill::Store(root, imports);
   }
   const std::string name_space = workspace_namespace(*tenant);
   std::vector<fs::path> imports;
   if (configuration.default_workspace()) {
     imports.push_back(configuration.tenant_workspace(name_space));
   }
-  return skill::Store::scoped(root, name_space, std::move(imports));
+  return skill::Store::scoped(root, name_space, imports);
 }
 
 // A managed workspace's skills take no more of the disk than they may.
