@@ -85,13 +85,13 @@ TEST(Program, WantsTheCommandBehindTwoDashes) {
 
 TEST(Program, ListsTheSubcommandsThereAre) {
   EXPECT_EQ(run({}).error,
-            "caisson needs a subcommand: exec, serve, ls, inspect, rm, stats, start, ps, signal, "
-            "stop, logs, "
+            "caisson needs a subcommand: exec, serve, box, ls, inspect, rm, stats, start, ps, "
+            "signal, stop, logs, "
             "attach, cp, image, doctor, config, version, completion; see caisson --help");
-  EXPECT_EQ(
-      run({"exce"}).error,
-      "unknown subcommand \"exce\" of caisson: there are exec, serve, ls, inspect, rm, stats, "
-      "start, ps, signal, stop, logs, attach, cp, image, doctor, config, version, completion");
+  EXPECT_EQ(run({"exce"}).error,
+            "unknown subcommand \"exce\" of caisson: there are exec, serve, box, ls, inspect, rm, "
+            "stats, start, ps, signal, stop, logs, attach, cp, image, doctor, config, version, "
+            "completion");
   EXPECT_EQ(run({"image", "list"}).error,
             "unknown subcommand \"list\" of caisson image: there are import, ls, rm");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");
