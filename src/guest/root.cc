@@ -323,7 +323,9 @@ void Root::apply(const wire::MountProc& step) {
 }
 
 void Root::apply(const wire::MountTerminals& step) {
+  // Terminals are counted for the whole host: without a bound of its own one box could have all.
   std::initializer_list<Option> options = {{"newinstance", ""},
+                                           {"max", "256"},
                                            {"ptmxmode", "0666"},
                                            {"mode", "0620"},
                                            {"gid", std::to_string(step.group)}};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "wire/guest.h"
@@ -329,6 +330,10 @@ Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
 }
 
 BoxPlan plan_box(const Host& host, const BoxRequest& request) {
+  // To the kernel a tmpfs of 0 bytes or inodes is one without a limit.
+  if (request.scratch_bytes == 0 || request.scratch_inodes == 0) {
+    throw Error(ErrorCode::internal_error, "a box was planned with scratch that has no limit");
+  }
   BoxPlan plan = BoxPlanner(host, request).make();
   plan.finish.guest = {.cgroups = request.enter_cgroups,
                        .payload_uid = kPayloadId,

@@ -64,6 +64,7 @@ struct BoxPlan {
   wire::LaunchBox launch;
   wire::FinishBox finish;
 };
+// Throws internal_error when the scratch file system would have no limit.
 BoxPlan plan_box(const Host& host, const BoxRequest& request);
 
 // Bytes and inodes of a box's scratch file system. Its pages count against the box's memory, so it

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/str.h"
 #include "wire/guest.h"
 
@@ -599,6 +600,34 @@ TEST(SharesRoot, WhenEveryPlaceIsInIt) {
   EXPECT_FALSE(shares_root(box));
 }
 
+// How many file systems a plan makes for the box to write to; each has both limits. An overlay and
+// the scratch places lie in one of them.
+int writable_file_systems(const wire::Plan& plan) {
+  int count = 0;
+  const auto look = [&count](std::uint64_t bytes, std::uint64_t inodes) {
+    EXPECT_EQ(bytes, 256u << 20);
+    EXPECT_EQ(inodes, 65536u);
+    ++count;
+  };
+  for (const Step& step : plan) {
+    if (const auto* root = std::get_if<wire::NewRoot>(&step)) look(root->bytes, root->inodes);
+    if (const auto* scratch = std::get_if<wire::MakeScratch>(&step)) {
+      look(scratch->bytes, scratch->inodes);
+    }
+    if (const auto* other = std::get_if<wire::MakeTmpfs>(&step)) look(other->bytes, other->inodes);
+  }
+  return count;
+}
+
+TEST(PlanBox, RefusesScratchWithoutALimit) {
+  BoxRequest endless = request();
+  endless.scratch_bytes = 0;
+  EXPECT_THROW(plan_box(root_host(), endless), Error);
+  endless = request();
+  endless.scratch_inodes = 0;
+  EXPECT_THROW(plan_box(root_host(), endless), Error);
+}
+
 // Whatever is asked for: no way to gain privileges through a mount, the walls before the payload.
 TEST(PlanBox, KeepsItsPromisesForEveryKindOfBox) {
   for (const bool privileged : {true, false}) {
@@ -615,6 +644,7 @@ TEST(PlanBox, KeepsItsPromisesForEveryKindOfBox) {
       EXPECT_TRUE(std::holds_alternative<wire::InstallFilter>(plan[plan.size() - 1]));
       EXPECT_TRUE(std::holds_alternative<wire::DropPrivileges>(plan[plan.size() - 2]));
       EXPECT_TRUE(std::holds_alternative<wire::EnterUserNamespace>(plan[plan.size() - 3]));
+      EXPECT_EQ(writable_file_systems(plan), 1) << "all that can be written shares one limit";
       for (const Step& step : plan) {
         if (const auto* bind = std::get_if<wire::BindHost>(&step)) {
           EXPECT_FALSE(privileged) << "the host is out of reach";

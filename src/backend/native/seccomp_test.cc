@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
+#include <linux/btrfs.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -250,6 +252,14 @@ TEST(Seccomp, RefusesToTypeIntoATerminal) {
   EXPECT_EQ(call("ioctl", {0, TIOCGWINSZ}), kAllow);
   EXPECT_EQ(call("ioctl", {0, TIOCSCTTY}), kAllow);
   EXPECT_EQ(call("ioctl", {0, FIONREAD}), kAllow);
+}
+
+TEST(Seccomp, RefusesToMakeASubvolumeThatNoQuotaCounts) {
+  EXPECT_EQ(call("ioctl", {3, BTRFS_IOC_SUBVOL_CREATE}), refused(EPERM));
+  EXPECT_EQ(call("ioctl", {3, BTRFS_IOC_SUBVOL_CREATE_V2}), refused(EPERM));
+  EXPECT_EQ(call("ioctl", {3, BTRFS_IOC_SNAP_CREATE}), refused(EPERM));
+  EXPECT_EQ(call("ioctl", {3, BTRFS_IOC_SNAP_CREATE_V2}), refused(EPERM));
+  EXPECT_EQ(call("ioctl", {3, FICLONE}), kAllow);
 }
 
 // Each call that sets a mode, with the place of the mode among its arguments.
