@@ -16,10 +16,12 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/load_config.h"
 #include "cli/option.h"
 #include "cli/report.h"
 #include "cli/settings.h"
 #include "cli/terminal.h"
+#include "quota/choose.h"
 
 namespace caisson::cli {
 
@@ -46,6 +48,8 @@ struct Findings {
   std::filesystem::path state_dir;
   std::vector<std::string> images;
   std::string image_problem;  // why the images cannot be listed
+  std::filesystem::path workspaces;
+  quota::Choice storage;  // how they can be limited
 };
 
 Task<void> ask(backend::Backend& backend, backend::BackendStatus& status) {
@@ -78,6 +82,21 @@ backend::BackendStatus try_backend(const BackendKind& kind, BackendOptions optio
   return status;
 }
 
+// Where workspaces lie as the daemon's configuration has it; a faulty one is told by another
+// command.
+std::filesystem::path workspace_root(const std::filesystem::path& state_dir) {
+  const std::vector<std::string> environment = environment_entries();
+  try {
+    const model::LocalConfig local =
+        load_config(find_config_file(std::nullopt, environment, ::geteuid() == 0), environment)
+            .config.box.local;
+    if (!local.default_workspace.empty()) return std::filesystem::absolute(local.default_workspace);
+    if (local.host_root) return std::filesystem::absolute(*local.host_root);
+  } catch (const Error&) {
+  }
+  return state_dir;
+}
+
 Findings look(const Request& request, const Invocation& invocation) {
   const Environment environment = process_environment();
   Findings found;
@@ -87,6 +106,8 @@ Findings look(const Request& request, const Invocation& invocation) {
   found.status = try_backend(invocation.backends.front(), std::move(options));
   found.network = native::Network::probe();
   found.cgroups = to_string(native::inspect_cgroups().mode);
+  found.workspaces = workspace_root(found.state_dir).lexically_normal();
+  found.storage = quota::choose(found.workspaces, {.state = found.state_dir / "quota"});
   utsname name{};
   check_syscall("uname", ::uname(&name));
   found.kernel = name.release;
@@ -101,6 +122,27 @@ Findings look(const Request& request, const Invocation& invocation) {
   return found;
 }
 
+json::object storage_json(const Findings& found) {
+  json::array drivers;
+  for (const quota::Candidate& candidate : found.storage.candidates) {
+    json::object driver{{"name", candidate.name},
+                        {"usable", candidate.why.empty()},
+                        {"bytes", candidate.enforces.bytes},
+                        {"inodes", candidate.enforces.inodes}};
+    if (!candidate.why.empty()) driver["reason"] = candidate.why;
+    if (!candidate.mend.empty()) driver["mend"] = candidate.mend;
+    drivers.emplace_back(std::move(driver));
+  }
+  const quota::Enforced enforces = found.storage.enforces();
+  json::object storage{{"directory", found.workspaces.native()},
+                       {"driver", nullptr},
+                       {"bytes", enforces.bytes},
+                       {"inodes", enforces.inodes},
+                       {"drivers", std::move(drivers)}};
+  if (found.storage.driver) storage["driver"] = found.storage.driver->name();
+  return storage;
+}
+
 json::object to_json(const Findings& found) {
   json::object network{{"available", found.network.available}};
   if (!found.network.reason.empty()) network["reason"] = found.network.reason;
@@ -108,12 +150,12 @@ json::object to_json(const Findings& found) {
   if (!found.network.caution.empty()) network["caution"] = found.network.caution;
   json::array images;
   for (const std::string& name : found.images) images.emplace_back(name);
-  return {{"ok", found.status.available},    {"reason", found.status.reason},
-          {"version", version_number()},     {"user", ::geteuid() == 0 ? "root" : "ordinary"},
-          {"kernel", found.kernel},          {"machine", found.machine},
-          {"cgroups", found.cgroups},        {"state_dir", found.state_dir.native()},
-          {"images", std::move(images)},     {"isolation", model::to_json(found.status.isolation)},
-          {"network_on", std::move(network)}};
+  return {{"ok", found.status.available},     {"reason", found.status.reason},
+          {"version", version_number()},      {"user", ::geteuid() == 0 ? "root" : "ordinary"},
+          {"kernel", found.kernel},           {"machine", found.machine},
+          {"cgroups", found.cgroups},         {"state_dir", found.state_dir.native()},
+          {"images", std::move(images)},      {"isolation", model::to_json(found.status.isolation)},
+          {"network_on", std::move(network)}, {"storage_quotas", storage_json(found)}};
 }
 
 // Three columns: state, name, detail; the mending step on a line of its own below the detail.
@@ -176,6 +218,23 @@ void add_network(Sheet& sheet, const native::NetworkProbe& network) {
   sheet.row(LayerState::in_force, "network", "own namespace and addresses behind NAT", "");
 }
 
+// The driver that would be used; when there is none, why, of each.
+void add_storage(Sheet& sheet, const quota::Choice& storage) {
+  const quota::Candidate& last = storage.candidates.back();
+  if (!storage.driver && storage.candidates.front().why == last.why) {
+    return sheet.row(LayerState::missing, "every driver", last.why, last.mend);
+  }
+  for (const quota::Candidate& candidate : storage.candidates) {
+    if (!storage.driver) {
+      sheet.row(LayerState::missing, candidate.name, candidate.why, candidate.mend);
+    } else if (candidate.name == storage.driver->name()) {
+      const bool both = candidate.enforces.inodes;
+      sheet.row(both ? LayerState::in_force : LayerState::weaker, candidate.name,
+                both ? "bytes and inodes can be limited" : "inodes cannot be limited", "");
+    }
+  }
+}
+
 std::string describe(const Findings& found) {
   Sheet sheet(wants_colour(STDOUT_FILENO));
   if (!found.status.isolation.layers.empty()) sheet.title("A box with default settings");
@@ -184,6 +243,8 @@ std::string describe(const Findings& found) {
   }
   sheet.title("A box with --network on");
   add_network(sheet, found.network);
+  sheet.title(str("Storage quotas of directories below ", found.workspaces.native()));
+  add_storage(sheet, found.storage);
   sheet.title("This host");
   sheet.fact("caisson", version_number());
   sheet.fact("user", ::geteuid() == 0 ? "root" : "an ordinary user: some layers are weaker");
