@@ -30,6 +30,7 @@
 #include "base/str.h"
 #include "base/unique_fd.h"
 #include "daemon/state_dir.h"
+#include "daemon/storage.h"
 #include "daemon/token.h"
 #include "net/server.h"
 #include "service/box_configuration.h"
@@ -116,8 +117,15 @@ std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
   }
 }
 
+// Where the operator accepts storage that nothing binds, none is.
+Task<void> limit_storage(Storage& storage, bool soft, std::filesystem::path directory,
+                         std::int64_t megabytes) {
+  if (soft) co_return;
+  co_await storage.limit(std::move(directory), megabytes);
+}
+
 api::rpc::RuntimeSettings runtime_settings(const ServeOptions& options, const StateDir& state,
-                                           std::string token) {
+                                           std::string token, Storage& storage) {
   const model::DaemonConfig& daemon = options.config.daemon;
   return {.door = {.control_token = options.langbot.control_token,
                    .daemon_token = std::move(token),
@@ -126,7 +134,11 @@ api::rpc::RuntimeSettings runtime_settings(const ServeOptions& options, const St
                    .legacy = daemon.langbot.legacy},
           .accepts_mount_roots = daemon.langbot.accept_mount_roots,
           .directory = state.path(),
-          .limit_storage = {},
+          .limit_storage =
+              [&storage, soft = options.langbot.unsafe_soft_limits](std::filesystem::path directory,
+                                                                    std::int64_t megabytes) {
+                return limit_storage(storage, soft, std::move(directory), megabytes);
+              },
           .skill_quota_mb = daemon.langbot.skill_quota_mb};
 }
 
@@ -183,8 +195,10 @@ class Daemon {
         backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
         configuration_(options_.config.box),
+        storage_(executor, state_.path() / "quota", configuration_),
         readiness_(probe_, configuration_,
-                   {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits, .storage = {}}),
+                   {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits,
+                    .storage = [this] { return storage_.readiness(); }}),
         sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
         processes_(process_ground(executor), sessions_,
                    process_settings(options_.config.box.limits)),
@@ -205,6 +219,7 @@ class Daemon {
   Task<void> run() {
     const store::Opened opened = co_await store_.open(state_.database());
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
+    co_await storage_.recover();
     backend::KeptEntries kept_processes = take_processes(kept_);
     co_await sessions_.start(std::move(kept_));
     processes_.adopt(std::move(kept_processes));
@@ -220,7 +235,7 @@ class Daemon {
                                  .connections = [this] { return connections(); },
                                  .version = options_.version};
     api::rpc::Runtime runtime(executor_, services, configuration_, readiness_,
-                              runtime_settings(options_, state_, token_));
+                              runtime_settings(options_, state_, token_, storage_));
     runtime.start();
     api::rpc::add_routes(router_, runtime);
     api::add_routes(router_, services,
@@ -335,6 +350,7 @@ class Daemon {
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
   service::BoxConfiguration configuration_;
+  Storage storage_;
   api::Readiness readiness_;
   session::Files files_;
   session::Registry sessions_;

@@ -57,6 +57,7 @@ void BoxConfiguration::apply(const json::object& submitted, Roots roots) {
   json::object tree = submitted;
   tree.erase("native");
   model::BoxConfig next = model::read_box_config(tree, config_).config;
+  if (!tree.contains("admission")) next.admission = config_.admission;
   std::vector<std::string> allowed = resolved_roots(operators_.local.allowed_mount_roots);
   for (std::string& root : resolved_roots(next.local.allowed_mount_roots)) {
     if (is_below_any(root, allowed)) continue;

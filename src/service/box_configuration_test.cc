@@ -52,6 +52,17 @@ TEST_F(BoxConfigurationTest, KeepsWhatAHostDoesNotMention) {
   EXPECT_EQ(configuration.config().local.host_root, root());
 }
 
+TEST_F(BoxConfigurationTest, KeepsAdmissionRequiredUnlessAHostWouldTurnItOff) {
+  model::BoxConfig strict = operators();
+  strict.admission.policy.required = true;
+  BoxConfiguration configuration(strict);
+  configuration.apply(tree(R"({"limits": {"max_sessions": 7}})"), Roots::operators);
+  EXPECT_EQ(configuration.config().admission, strict.admission);
+  configuration.apply(tree(R"({"admission": {"required": false}})"), Roots::operators);
+  EXPECT_TRUE(configuration.config().admission.policy.required);
+  EXPECT_NE(configuration.config().admission.configuration_error, "");
+}
+
 TEST_F(BoxConfigurationTest, ChangesNothingForAFaultyOne) {
   BoxConfiguration configuration(operators());
   const model::BoxConfig before = configuration.config();
