@@ -17,7 +17,7 @@ LAYERS = {
 }
 
 COMMANDS = {
-    *["exec", "serve", "ls", "inspect", "rm", "stats", "cp"],
+    *["exec", "serve", "box", "ls", "inspect", "rm", "stats", "cp"],
     *["start", "ps", "logs", "attach", "signal", "stop"],
     *["image", "doctor", "config", "version", "completion"],
 }
@@ -108,7 +108,7 @@ def test_help_goes_to_standard_output(caisson, words):
 def test_a_missing_subcommand_is_named_in_one_line(caisson):
     done = caisson()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("caisson: caisson needs a subcommand: exec, serve, ls")
+    assert done.stderr.startswith("caisson: caisson needs a subcommand: exec, serve, box, ls")
     assert done.stderr.count("\n") == 1
 
 
