@@ -230,6 +230,22 @@ def test_a_stream_goes_on_where_its_client_was_cut_off(daemon, client, name, lea
     client.delete(name)
 
 
+# F14: a client that is there and does nothing.
+
+
+def test_a_client_that_stands_still_is_given_up_after_two_intervals(daemon, client, name):
+    start(client, name, "cat")
+    fds = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    with Relay(daemon, name):  # it answers no ping while nobody lets it read, as one that was stopped
+        assert show(client, name)["attached"]
+        wait_until(lambda: not show(client, name)["attached"], "the end of the client", 90)
+        wait_until(lambda: len(os.listdir(f"/proc/{daemon.pid}/fd")) <= fds, "the end of its connection")
+        with Relay(daemon, name) as next_one:
+            next_one.write("works")
+            assert next_one.read() == "works"
+    client.delete(name)
+
+
 # F15: a slow client.
 
 
