@@ -164,6 +164,7 @@ def test_many_sessions_leave_nothing(start_daemon):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(live, range(4)))
         seconds = time.monotonic() - started
+    daemon.client.close()  # a connection that nobody used for so long is closed
     assert daemon.client("GET", "/v1/sessions").json == []
     print(f"{SESSIONS} sessions in {seconds:.1f} s; RSS {rss} -> {daemon.rss_kb()} kB; {before} -> {daemon.footprint()}")
     assert daemon.rss_kb() < rss + 8192
