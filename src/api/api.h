@@ -40,6 +40,13 @@ class BackendProbe {
 
 class Readiness;
 
+// Of LangBot's hosts.
+struct HostCounts {
+  std::size_t connections = 0;
+  std::uint64_t requests = 0;  // since the start
+  std::uint64_t failures = 0;  // of these, answered with an error
+};
+
 // Everything the routes speak to. All of it outlives the router.
 struct Services {
   session::Registry& sessions;
@@ -49,6 +56,7 @@ struct Services {
   BackendProbe& backend;
   Readiness& readiness;
   const service::BoxConfiguration& configuration;
+  HostCounts& hosts;
   std::function<net::ServerCounts()> connections;  // of the server, which comes after the routes
   std::string version;
 };

@@ -69,6 +69,10 @@ std::string metrics_page(const Services& services) {
            connections.accepted);
   page.add("connections_refused_total", "counter", "Connections refused for want of room.",
            connections.refused);
+  page.add("hosts", "gauge", "LangBot hosts that are connected.", services.hosts.connections);
+  page.add("host_requests_total", "counter", "Requests of LangBot hosts.", services.hosts.requests);
+  page.add("host_failures_total", "counter", "Of these, those answered with an error.",
+           services.hosts.failures);
   page.add("resident_memory_bytes", "gauge", "Memory of the daemon itself.", resident_bytes());
   return page.take();
 }

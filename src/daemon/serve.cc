@@ -232,6 +232,7 @@ class Daemon {
                                  .backend = probe_,
                                  .readiness = readiness_,
                                  .configuration = configuration_,
+                                 .hosts = hosts_,
                                  .connections = [this] { return connections(); },
                                  .version = options_.version};
     api::rpc::Runtime runtime(executor_, services, configuration_, readiness_,
@@ -352,6 +353,7 @@ class Daemon {
   service::BoxConfiguration configuration_;
   Storage storage_;
   api::Readiness readiness_;
+  api::HostCounts hosts_;
   session::Files files_;
   session::Registry sessions_;
   asio::thread_pool journals_{1};

@@ -47,14 +47,26 @@ Connection::Connection(boost::asio::any_io_executor executor, Runtime& runtime, 
 Task<void> Connection::run() {
   // It ends with its channel and not before: what is at work refers to it.
   co_await boost::asio::this_coro::reset_cancellation_state(boost::asio::disable_cancellation());
-  for (;;) {
-    std::optional<std::string> text = co_await channel_.read();
-    if (!text || !take(std::move(*text))) break;
-    while (tasks_.size() >= kMaxUnsent) co_await room_.wait();
+  ++runtime_.services().hosts.connections;
+  std::exception_ptr failure;
+  try {
+    co_await take_all();
+  } catch (...) {
+    failure = std::current_exception();
   }
   const auto left = at_work_;  // ending one changes the set
   for (const std::shared_ptr<Cancellation>& cancellation : left) cancellation->cancel();
   co_await tasks_.finish();
+  --runtime_.services().hosts.connections;
+  if (failure) std::rethrow_exception(failure);
+}
+
+Task<void> Connection::take_all() {
+  for (;;) {
+    std::optional<std::string> text = co_await channel_.read();
+    if (!text || !take(std::move(*text))) co_return;
+    while (tasks_.size() >= kMaxUnsent) co_await room_.wait();
+  }
 }
 
 // False: the conversation is over.
@@ -118,7 +130,12 @@ Task<void> Connection::answer(std::string sequence, json::object message,
   } catch (...) {
     failure = std::current_exception();
   }
-  if (failure) text = error_text(sequence, failure_text(failure));
+  HostCounts& counts = runtime_.services().hosts;
+  ++counts.requests;
+  if (failure) {
+    ++counts.failures;
+    text = error_text(sequence, failure_text(failure));
+  }
   if (!cancellation->cancelled()) co_await channel_.write(std::move(text));
   at_work_.erase(cancellation);
   room_.notify();

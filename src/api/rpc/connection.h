@@ -45,6 +45,7 @@ class Connection {
   Task<void> run();
 
  private:
+  Task<void> take_all();
   bool take(std::string text);
   bool take_object(std::string_view text, boost::json::object object);
   bool take_piece(const std::string& text);
