@@ -16,7 +16,8 @@ class Engine {
   // Nothing, and a note that says why, when the engine cannot be used.
   static std::optional<Engine> find(const std::string& program, Report& report);
 
-  PeerCommand run_command() const;  // "docker run": a container for one command
+  const std::string& image() const { return image_; }  // the trivial command works in it
+  PeerCommand run_command() const;                     // "docker run": a container for one command
 
   // A container that waits; removed with the object.
   class Container {

@@ -23,6 +23,9 @@ void measure_rest(const Options& options, Report& report);
 // Long-lived processes: the relay, the journal, and coming back after the daemon was killed.
 void measure_processes(const Options& options, Report& report);
 
+// Action RPC, through LangBot's own client, against LangBot's own runtime.
+void measure_rpc(const Options& options, Report& report);
+
 // Where the time of create + exec + destroy goes.
 void trace_lifecycle(const Options& options, Report& report);
 

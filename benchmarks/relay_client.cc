@@ -1,33 +1,16 @@
 #include "relay_client.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <boost/json/parse.hpp>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/str.h"
 
 namespace caisson::benchmarks {
 
 namespace {
 
-constexpr const char* kPython = "CAISSON_BENCH_LANGBOT";
-
-std::string read_line(int fd) {
-  std::string line;
-  char byte = 0;
-  while (::read(fd, &byte, 1) == 1 && byte != '\n') line.push_back(byte);
-  return line;
-}
-
-RelayPlace read_place(const std::string& line) {
-  const boost::json::value value = boost::json::parse(line);
-  const boost::json::object& told = value.as_object();
+RelayPlace place_of(const boost::json::object& told) {
   RelayPlace place{.address = str("http://127.0.0.1:", told.at("port").as_int64()),
                    .target = std::string(told.at("target").as_string()),
                    .headers = {}};
@@ -88,36 +71,18 @@ Task<void> RelayClient::receive(net::WebSocket& socket, std::size_t bytes) {
 }
 
 std::unique_ptr<LangBotRelay> LangBotRelay::start(Report& report) {
-  const char* python = std::getenv(kPython);
-  if (python == nullptr) {
+  if (!has_langbot()) {
     report.note("LangBot's runtime is not installed: there is nothing to compare the relay with");
     return nullptr;
   }
   try {
-    return std::unique_ptr<LangBotRelay>(new LangBotRelay(python));
+    return std::unique_ptr<LangBotRelay>(new LangBotRelay());
   } catch (const std::exception& error) {
     report.note(str("LangBot's runtime could not be measured: ", error.what()));
     return nullptr;
   }
 }
 
-LangBotRelay::LangBotRelay(const std::string& python) {
-  auto [in, input] = make_pipe();
-  auto [output, out] = make_pipe();
-  const UniqueFd null = open_file("/dev/null", O_RDWR);
-  Command command;
-  command.argv = {python, CAISSON_LANGBOT_RELAY};
-  command.env = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp"};
-  command.fds = {{in.get(), 0}, {out.get(), 1}, {null.get(), 2}};
-  process_ = spawn(command);
-  input_ = std::move(input);
-  out.reset();
-  place_ = read_place(read_line(output.get()));
-}
-
-LangBotRelay::~LangBotRelay() {
-  input_.reset();
-  if (process_.running()) process_.wait();
-}
+LangBotRelay::LangBotRelay() : script_("langbot_relay.py", {}), place_(place_of(script_.hear())) {}
 
 }  // namespace caisson::benchmarks

@@ -4,9 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/child_process.h"
-#include "base/unique_fd.h"
 #include "boxes.h"
+#include "langbot.h"
 #include "net/client.h"
 #include "report.h"
 
@@ -46,19 +45,15 @@ class RelayClient {
 // LangBot's Python runtime with its host backend (langbot_relay.py), ended with the object.
 class LangBotRelay {
  public:
-  // Nothing, and a note, unless CAISSON_BENCH_LANGBOT names a Python that has it.
+  // Nothing, and a note, when it is not installed.
   static std::unique_ptr<LangBotRelay> start(Report& report);
-  LangBotRelay(const LangBotRelay&) = delete;
-  LangBotRelay& operator=(const LangBotRelay&) = delete;
-  ~LangBotRelay();
 
   const RelayPlace& place() const { return place_; }
 
  private:
-  explicit LangBotRelay(const std::string& python);
+  LangBotRelay();
 
-  UniqueFd input_;
-  ChildProcess process_;
+  LangBotScript script_;
   RelayPlace place_;
 };
 
