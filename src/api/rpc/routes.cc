@@ -27,12 +27,22 @@ namespace {
 constexpr std::size_t kMaxLegacyAnswer = (1u << 20) - 1024;  // the least that old clients take
 constexpr std::size_t kMaxWorkspace = 256;
 
-net::Response unauthorized() {
+net::Response plain(int status, std::string text) {
   net::Response response;
-  response.status = 401;
+  response.status = status;
   response.content_type = "text/plain; charset=utf-8";
-  response.body = "Unauthorized";
+  response.body = std::move(text);
   return response;
+}
+
+net::Response unauthorized() {
+  return plain(401, "Unauthorized");
+}
+
+// As LangBot's runtime answers who does not ask for a websocket.
+std::optional<net::Response> refuse_other_requests(const net::Request& request) {
+  if (!net::refuse_handshake(request)) return std::nullopt;
+  return plain(400, "400: Bad Request: a websocket handshake is expected here");
 }
 
 // As LangBot's runtime tells why there is no relay.
@@ -72,7 +82,7 @@ Task<void> serve_host(Runtime& runtime, net::Exchange& exchange) {
     co_await exchange.reply(unauthorized());
     co_return;
   }
-  if (auto refusal = net::refuse_handshake(request)) {
+  if (auto refusal = refuse_other_requests(request)) {
     co_await exchange.reply(std::move(*refusal));
     co_return;
   }
@@ -146,7 +156,7 @@ std::optional<net::Response> refuse_relay(Runtime& runtime, const net::Request& 
       runtime.admission().check_processes(*tenant, model::now());
     }
     const auto process = runtime.services().processes.get(session_id, process_id);
-    if (process->running()) return std::nullopt;
+    if (process->running()) return refuse_other_requests(request);
     throw Error(ErrorCode::managed_process_conflict,
                 str("managed process ", printable(process_id), " in session ", session_id,
                     " is not running"));

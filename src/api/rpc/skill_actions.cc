@@ -26,9 +26,9 @@ skill::Store store_of(Runtime& runtime, const std::optional<session::Tenant>& te
   const service::BoxConfiguration& configuration = runtime.configuration();
   const fs::path root = configuration.skills_root();
   if (!tenant) {
-    std::vector<fs::path> imports;
-    if (const auto workspace = configuration.default_workspace()) imports.push_back(*workspace);
-    return skill::Store(root, imports);
+    // Hosts of old may bring packages from wherever they may mount directories from.
+    const std::vector<std::string>& roots = configuration.mount_roots();
+    return skill::Store(root, {roots.begin(), roots.end()});
   }
   const std::string name_space = workspace_namespace(*tenant);
   std::vector<fs::path> imports;
