@@ -31,6 +31,9 @@ json::object process_json(const Domain& domain, const session::ManagedProcess& p
   if (info.status == model::ProcessStatus::restarting) {
     info.status = model::ProcessStatus::running;
   }
+  // LangBot's own shows lines, without the newline of the last.
+  const std::size_t end = info.stderr_preview.find_last_not_of(" \t\r\n\v\f");
+  info.stderr_preview.resize(end == std::string::npos ? 0 : end + 1);
   return model::to_json(info);
 }
 
