@@ -99,6 +99,7 @@ net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string t
   config.host_names = daemon.allowed_hosts;
   config.token = std::move(token);
   config.token_required = token_required;
+  config.farewell = "Box runtime shutting down";  // as LangBot's own runtime says
   config.max_connections = static_cast<std::size_t>(daemon.max_connections);
   return config;
 }

@@ -100,7 +100,7 @@ void Connection::check_deadline(Deadline now) {
 void Connection::stop() {
   if (is_websocket()) {
     exchange_->conversation()->begin_close(
-        {.code = CloseCode::going_away, .text = "the daemon stops"});
+        {.code = CloseCode::going_away, .text = context_->config.farewell});
   } else if (!busy_) {
     stream_->expire();
   }

@@ -23,6 +23,8 @@ struct ServerConfig {
   std::string token;
   bool token_required = false;  // on TCP; who comes by the unix socket is known by its credentials
 
+  std::string farewell = "the daemon stops";  // what websockets are told when it does
+
   std::size_t max_head = 16u << 10;
   std::size_t max_connections = 1024;
   std::size_t max_connections_per_peer = 512;

@@ -53,9 +53,10 @@ std::vector<std::string> resolved_roots(const std::vector<std::string>& roots) {
   return found;
 }
 
-void BoxConfiguration::apply(const json::object& submitted, Roots roots) {
+void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in_use) {
   json::object tree = submitted;
   tree.erase("native");
+  if (in_use) tree.erase("backend");
   model::BoxConfig next = model::read_box_config(tree, config_).config;
   if (!tree.contains("admission")) next.admission = config_.admission;
   std::vector<std::string> allowed = resolved_roots(operators_.local.allowed_mount_roots);

@@ -36,8 +36,9 @@ class BoxConfiguration {
     any,        // whoever sends it has shown that it may say so
   };
   // Lays `submitted` over it: sections that are absent stay as they are. What is the operator's
-  // alone (`native`) is not taken from it. Throws validation_error, and nothing has changed then.
-  void apply(const boost::json::object& submitted, Roots roots);
+  // alone (`native`) is not taken from it, and while there are sessions (`in_use`) neither is the
+  // backend. Throws validation_error, and nothing has changed then.
+  void apply(const boost::json::object& submitted, Roots roots, bool in_use = false);
 
   // Directories of the host that boxes may show, resolved: the operator's, and those of the
   // configuration in force when its sender may name any.

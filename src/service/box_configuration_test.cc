@@ -120,6 +120,8 @@ TEST_F(BoxConfigurationTest, SaysWhyABackendIsNotThere) {
   configuration.apply(tree(R"({"backend": "nsjail"})"), Roots::operators);
   EXPECT_THAT(configuration.backend_refusal("native"), HasSubstr("answer_as"));
   EXPECT_EQ(configuration.backend_refusal("nsjail"), "");
+  configuration.apply(tree(R"({"backend": "local"})"), Roots::operators, true);
+  EXPECT_EQ(configuration.config().backend, "nsjail");
 }
 
 }  // namespace

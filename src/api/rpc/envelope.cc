@@ -88,6 +88,17 @@ std::size_t skip(std::string_view text, std::size_t at, std::string_view what) {
   return found == std::string_view::npos ? text.size() : found;
 }
 
+// So many characters at most. False: there were not more.
+bool cut_to(std::string& text, std::size_t characters) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
+    if (!begins || characters-- > 0) continue;
+    text.resize(at);
+    return true;
+  }
+  return false;
+}
+
 [[noreturn]] void refuse(std::string_view field, std::string_view fault) {
   throw Fault("ValidationError",
               str("1 validation error for ActionRequest\n", field, "\n  ", fault));
@@ -178,10 +189,7 @@ std::string failure_text(const std::exception_ptr& failure) {
   } catch (const std::exception& error) {
     text = decode_utf8(error.what());
   }
-  if (kind != "BoxValidationError" && text.size() > kMaxFailureText) {
-    std::size_t end = kMaxFailureText;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-    text.resize(end);
+  if (kind != "BoxValidationError" && cut_to(text, kMaxFailureText)) {
     text += "... [protocol error truncated]";
   }
   return str(kind, ": ", text);

@@ -93,8 +93,10 @@ Task<void> Runtime::remove_workspace(std::string name_space) {
 void Runtime::initialise(const json::object& submitted, bool may_name_roots) {
   const bool any = may_name_roots || settings_.accepts_mount_roots;
   try {
-    configuration_.apply(submitted, any ? service::BoxConfiguration::Roots::any
-                                        : service::BoxConfiguration::Roots::operators);
+    configuration_.apply(
+        submitted,
+        any ? service::BoxConfiguration::Roots::any : service::BoxConfiguration::Roots::operators,
+        services_.sessions.status().sessions > 0);
   } catch (const Error& error) {
     throw Fault("ValueError", error.what());
   }
