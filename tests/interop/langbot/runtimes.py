@@ -1,0 +1,174 @@
+"""Runtimes to try with the SDKs: the daemon, and the one that each SDK brings along, with Docker."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rest.daemon import PROGRAM, ROOT
+from rest.host import wait_until
+
+HERE = Path(__file__).parent
+VERSIONS = ("0.4.0b1", "0.4.17", "0.5.8", "0.7.18")
+TRANSPORTS = ("websocket", "stdio")
+IMAGE = "rockchin/langbot-sandbox:latest"  # what every version asks for unless told otherwise
+PROGRAMS = ("cat", "dd", "env", "head", "ls", "mkdir", "rm", "sed", "sh", "sleep", "tail", "touch", "tr", "wc", "yes")
+
+
+def interpreter(version):
+    """Of the environment that ./test makes for this version of the SDK."""
+    place = ROOT / "build" / "langbot-sdk" / version / "bin" / "python"
+    assert place.exists(), f"{place} does not exist: ./test makes it from {HERE / 'sdk' / version}.txt"
+    return str(place)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def accepts(port):
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def drive(version, settings, seconds=280):
+    """What the runtime was capable of, and what the driver said on the way."""
+    command = [interpreter(version), str(HERE / "driver.py"), json.dumps(settings)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
+
+
+def settings(transport, directory, port, command, env, backend, group):
+    init = {
+        "enabled": True,
+        "backend": backend,
+        "limits": {"max_sessions": 64},
+        "local": {"host_root": str(directory / "box"), "allowed_mount_roots": [str(directory / "box")]},
+    }
+    if group == "admission":
+        init["admission"] = {"required": True}
+    return {
+        "transport": transport,
+        "url": f"http://127.0.0.1:{port}",
+        "command": [*command, "box", "--stdio-control", "--ws-control-port", str(port)],
+        "env": env,
+        "directory": str(directory),
+        "init": init,
+        "group": group,
+    }
+
+
+def try_caisson(start_daemon, version, transport, directory, group="ordinary", images=None):
+    """With these images, of trees of files, besides the one that is always there."""
+    port, state, env = free_port(), directory / "state", {}
+    if transport == "websocket":
+        daemon = start_daemon("caisson: {langbot: {accept_mount_roots: true}}")
+        port, state = daemon.port, daemon.state
+    else:
+        env = {"CAISSON_STATE": str(state)}
+    for name, tree in (images or {}).items():
+        command = [PROGRAM, "image", "import", name, tree]
+        subprocess.run(command, env={**os.environ, "CAISSON_STATE": str(state)}, check=True, capture_output=True)
+    return drive(version, settings(transport, directory, port, [str(PROGRAM)], env, "", group))
+
+
+def try_own(engine, version, transport, directory, group="ordinary"):
+    """The runtime in the same package as the client."""
+    command = [interpreter(version), "-m", "langbot_plugin.cli.__init__"]
+    port = free_port()
+    given = settings(transport, directory, port, command, engine.env, "docker", group)
+    if transport == "stdio":
+        return drive(version, given)
+    command += ["box", "--host", "127.0.0.1", "--ws-control-port", str(port)]
+    with open(directory / "runtime.log", "wb") as log:
+        runtime = subprocess.Popen(
+            command, cwd=directory, env={**os.environ, **engine.env}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    try:
+        wait_until(lambda: accepts(port), "the port of the runtime", 30)
+        return drive(version, given)
+    finally:
+        runtime.send_signal(signal.SIGINT)
+        try:
+            runtime.wait(20)
+        except subprocess.TimeoutExpired:
+            runtime.kill()
+            runtime.wait()
+
+
+class Engine:
+    """Docker, with all that it keeps in a directory of its own, and an image made of this host's programs."""
+
+    programs = ROOT / "build" / "docker"  # where ./test puts it
+
+    @classmethod
+    def installed(cls):
+        return (cls.programs / "installed").exists()
+
+    def __init__(self):
+        self.place = Path(tempfile.mkdtemp(prefix="engine-"))  # its socket's name must be short
+        self.env = {
+            "DOCKER_HOST": f"unix://{self.place}/socket",
+            "DOCKER_CONFIG": str(self.place),
+            "PATH": f"{self.programs}/usr/bin:{self.programs}/usr/sbin:{os.environ['PATH']}",
+        }
+
+    def docker(self, *arguments, **options):
+        command = [self.programs / "usr/bin/docker", *arguments]
+        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, **options)
+
+    def start(self):
+        command = [
+            self.programs / "usr/sbin/dockerd",
+            "--data-root",
+            self.place / "data",
+            "--exec-root",
+            self.place / "exec",
+        ]
+        command += ["--pidfile", self.place / "pid", "--host", f"unix://{self.place}/socket"]
+        command += ["--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs"]
+        with open(self.place / "log", "wb") as log:
+            library = next(self.programs.glob("lib/*/libdevmapper.so*")).parent
+            env = {**os.environ, **self.env, "LD_LIBRARY_PATH": str(library)}
+            self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(self.answers, "the engine", 30)
+        tree = self.place / "tree"
+        make_tree(tree)
+        packed = self.place / "image.tar"
+        subprocess.run(["tar", "-C", tree, "-cf", packed, "."], check=True)
+        self.docker("import", str(packed), IMAGE, check=True)
+        return self
+
+    def answers(self):
+        assert self.process.poll() is None, (self.place / "log").read_text()[-2000:]
+        return self.docker("info").returncode == 0
+
+    def stop(self):
+        left = self.docker("ps", "--all", "--quiet").stdout.split()
+        if left:
+            self.docker("rm", "--force", *left)
+        self.process.terminate()
+        self.process.wait(30)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def make_tree(tree):
+    """The least that commands of the tests need, with the libraries that they are linked with."""
+    for name in ("bin", "tmp", "workspace"):
+        (tree / name).mkdir(parents=True)
+    (tree / "tmp").chmod(0o1777)
+    for name in PROGRAMS:
+        program = Path(shutil.which(name)).resolve()
+        shutil.copy(program, tree / "bin" / name)
+        linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for library in (word for word in linked.split() if word.startswith("/")):
+            place = tree / library.lstrip("/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, place)

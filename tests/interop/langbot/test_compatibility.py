@@ -1,0 +1,95 @@
+"""Released SDKs of LangBot against the daemon and against the runtimes that they bring along."""
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from . import page
+from .runtimes import HERE, TRANSPORTS, VERSIONS, Engine, interpreter, try_caisson, try_own
+
+GROUPS = ("ordinary", "admission")
+# What the daemon is known to lack, by version and capability, with the reason that it gives.
+LACKING = {("0.7.18", "storage analysis"): "BoxError: ValueError: Action box_get_storage_analysis not found"}
+FOUND = {}  # by runtime, version and transport
+
+pytestmark = pytest.mark.slow
+
+
+def scripts():
+    """What findings about a pinned SDK depend on."""
+    digest = hashlib.sha256()
+    for path in (*sorted(HERE.glob("capabilities/*")), HERE / "driver.py", HERE / "host.py", HERE / "runtimes.py"):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def directory(tmp_path_factory, version, transport):
+    place = tmp_path_factory.mktemp(f"{version}-{transport}")
+    (place / "box").mkdir()
+    return place
+
+
+def try_own_once(engine, version, transport, place):
+    """An SDK that is pinned does not change: what was found is kept beside it, until the scripts change."""
+    kept = Path(interpreter(version)).parents[1] / f"own-{transport}.json"
+    if kept.exists() and (old := json.loads(kept.read_text()))["scripts"] == scripts():
+        return old["found"]
+    found = {}
+    for group in GROUPS:
+        found |= try_own(engine(), version, transport, place, group)[0]
+    kept.write_text(json.dumps({"scripts": scripts(), "found": found}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """What the SDKs' own runtimes are capable of, found beside the tests of the daemon."""
+    engines = []
+
+    def engine():
+        if not engines:
+            engines.append(Engine().start())
+        return engines[0]
+
+    if not Engine.installed():
+        yield None
+        return
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield {
+            (version, transport): pool.submit(
+                try_own_once, engine, version, transport, directory(tmp_path_factory, version, transport)
+            )
+            for version in VERSIONS
+            for transport in TRANSPORTS
+        }
+    for one in engines:
+        one.stop()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_sdk_finds_every_capability(own, start_daemon, tmp_path_factory, version, transport):
+    found, told = {}, ""
+    for group in GROUPS:
+        place = directory(tmp_path_factory, version, transport)
+        more, log = try_caisson(start_daemon, version, transport, place, group)
+        found |= more
+        told += log
+    FOUND["caisson", version, transport] = found
+    failed = {name: one["reason"] for name, one in found.items() if one["result"] == "failed"}
+    lacking = {name: reason for (older, name), reason in LACKING.items() if older == version}
+    assert failed == lacking, told[-8000:]
+
+
+def test_the_page_tells_what_was_found(own):
+    if own is None:
+        pytest.skip("there is no Docker for the runtimes of the SDKs")
+    if len(FOUND) < len(VERSIONS) * len(TRANSPORTS):
+        pytest.skip("not every SDK was tried")
+    for (version, transport), future in own.items():
+        FOUND["own", version, transport] = future.result()
+    page.check(FOUND)
