@@ -1,6 +1,7 @@
 """docs/compatibility.md, made of what the drivers found. The same findings give the same page."""
 
 import os
+import warnings
 
 from rest.daemon import ROOT
 
@@ -16,8 +17,8 @@ over stdio, where the SDK starts `caisson box --stdio-control --ws-control-port 
 scripts then try the runtime that comes with that SDK, on Docker with an image of a few programs. The boxes of Caisson
 are those of the native backend.
 
-The tests in `tests/interop/langbot` make this page. When what they find is not what is written here they fail, unless
-`{VARIABLE}=1` lets them write it anew.
+The tests in `tests/interop/langbot` make this page. When what they find of Caisson is not what is written here they
+fail, unless `{VARIABLE}=1` lets them write it anew.
 
 yes: works; **no**: does not, and below is why; –: this version of the SDK has no such thing.
 """
@@ -71,9 +72,18 @@ def render(found):
     return "\n".join(lines) + "\n"
 
 
+def ours(page):
+    """What it says of Caisson: the first columns of the tables, and the part before the others' failures."""
+    lines = page.partition("\n## What the SDK's own")[0].splitlines()
+    return ["|".join(line.split("|")[:4]) for line in lines]
+
+
 def check(found):
     page = render(found)
     if os.environ.get(VARIABLE) == "1":
         PAGE.write_text(page)
     written = PAGE.read_text() if PAGE.exists() else ""
-    assert written == page, f"{PAGE} tells something else: set {VARIABLE}=1 to write it anew"
+    assert ours(written) == ours(page), f"{PAGE} tells something else: set {VARIABLE}=1 to write it anew"
+    if written != page:
+        # Some of their faults are races.
+        warnings.warn(f"{PAGE} tells something else of the SDKs' own runtimes", stacklevel=2)

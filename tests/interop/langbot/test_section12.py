@@ -730,6 +730,7 @@ def test_row_16_a_signal_leaves_nothing_behind(start_daemon):
             with pytest.raises(ConnectionClosed):
                 relay.recv(LIMIT)
             assert (relay.protocol.close_code, relay.protocol.close_reason) == (1001, "Box runtime shutting down")
+    daemon.process.wait(LIMIT)  # a second signal would cut it short
     daemon.stop()
     assert not processes_with("sleep 4711.5")
 
