@@ -114,11 +114,22 @@ class Engine:
 
     def __init__(self):
         self.place = Path(tempfile.mkdtemp(prefix="engine-"))  # its socket's name must be short
+        self.process = None
         self.env = {
             "DOCKER_HOST": f"unix://{self.place}/socket",
             "DOCKER_CONFIG": str(self.place),
             "PATH": f"{self.programs}/usr/bin:{self.programs}/usr/sbin:{os.environ['PATH']}",
         }
+
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *_):
+        self.stop()
 
     def docker(self, *arguments, **options):
         command = [self.programs / "usr/bin/docker", *arguments]
@@ -154,8 +165,9 @@ class Engine:
         left = self.docker("ps", "--all", "--quiet").stdout.split()
         if left:
             self.docker("rm", "--force", *left)
-        self.process.terminate()
-        self.process.wait(30)
+        if self.process:
+            self.process.terminate()
+            self.process.wait(30)
         shutil.rmtree(self.place, ignore_errors=True)
 
 

@@ -33,14 +33,16 @@ def directory(tmp_path_factory, version, transport):
     return place
 
 
-def try_own_once(engine, version, transport, place):
+def try_own_once(version, transport, place):
     """An SDK that is pinned does not change: what was found is kept beside it, until the scripts change."""
     kept = Path(interpreter(version)).parents[1] / f"own-{transport}.json"
     if kept.exists() and (old := json.loads(kept.read_text()))["scripts"] == scripts():
         return old["found"]
     found = {}
-    for group in GROUPS:
-        found |= try_own(engine(), version, transport, place, group)[0]
+    # With an engine of its own: at its start, each of these runtimes removes what others have in theirs.
+    with Engine() as engine:
+        for group in GROUPS:
+            found |= try_own(engine, version, transport, place, group)[0]
     kept.write_text(json.dumps({"scripts": scripts(), "found": found}))
     return found
 
@@ -48,26 +50,17 @@ def try_own_once(engine, version, transport, place):
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
     """What the SDKs' own runtimes are capable of, found beside the tests of the daemon."""
-    engines = []
-
-    def engine():
-        if not engines:
-            engines.append(Engine().start())
-        return engines[0]
-
     if not Engine.installed():
         yield None
         return
     with ThreadPoolExecutor(max_workers=2) as pool:
         yield {
             (version, transport): pool.submit(
-                try_own_once, engine, version, transport, directory(tmp_path_factory, version, transport)
+                try_own_once, version, transport, directory(tmp_path_factory, version, transport)
             )
             for version in VERSIONS
             for transport in TRANSPORTS
         }
-    for one in engines:
-        one.stop()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
