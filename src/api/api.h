@@ -66,13 +66,13 @@ using RelayGate = std::function<std::optional<net::Response>(
     const net::Request& request, const std::string& session_id, const std::string& process_id)>;
 
 // Every route there is but those of LangBot's hosts, which have a runtime of their own (rpc/).
-void add_routes(net::Router& router, const Services& services, RelayGate gate);
+void add_routes(net::Router& router, const Services& services, const RelayGate& gate);
 
 // GET /v1/status, /v1/health, /healthz, /readyz.
 void add_health_routes(net::Router& router, const Services& services);
 // GET /v1/sessions/{id}/managed-process/ws and .../{process}/ws: a websocket to a process's
 // standard streams, one line a message.
-void add_relay_routes(net::Router& router, session::Processes& processes, RelayGate gate);
+void add_relay_routes(net::Router& router, session::Processes& processes, const RelayGate& gate);
 // GET /metrics, in Prometheus' text format.
 void add_metrics_route(net::Router& router, const Services& services);
 // GET /openapi.json: the document is the same for every daemon of a version.

@@ -97,10 +97,10 @@ void add_health_routes(net::Router& router, const Services& services) {
   add("/readyz", answer_ready, open);
 }
 
-void add_routes(net::Router& router, const Services& services, RelayGate gate) {
+void add_routes(net::Router& router, const Services& services, const RelayGate& gate) {
   rest::add_session_routes(router, services.sessions, services.processes);
   rest::add_process_routes(router, services.processes);
-  add_relay_routes(router, services.processes, std::move(gate));
+  add_relay_routes(router, services.processes, gate);
   rest::add_exec_routes(router, services.sessions, services.executions);
   rest::add_file_routes(router, services.sessions, services.files);
   add_health_routes(router, services);

@@ -184,7 +184,7 @@ Task<void> relay_lines(RelayPtr relay) {
   co_await directions.stop();
 }
 
-void add_relay_routes(net::Router& router, session::Processes& processes, RelayGate gate) {
+void add_relay_routes(net::Router& router, session::Processes& processes, const RelayGate& gate) {
   const auto first = [&processes, gate](net::Exchange& exchange) {
     return serve_route(processes, gate, exchange, std::string(model::kDefaultProcessId));
   };

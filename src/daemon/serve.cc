@@ -276,6 +276,8 @@ class Daemon {
       co_await executions_.stop();
       backend_->abandon();
     } else {
+      // A host that started us expects to find nothing of it again.
+      if (host_gone_) co_await sessions_.remove_all([](const std::string&) { return true; });
       co_await sessions_.stop();
       co_await processes_.stop();
       co_await executions_.stop();

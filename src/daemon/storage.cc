@@ -45,15 +45,18 @@ Task<void> Storage::recover() {
   const std::optional<Turns::Turn> turn = co_await turns_.take();
   std::error_code error;
   if (!fs::exists(state_, error)) co_return;  // nothing was ever limited
-  const Choice choice = choose(configuration_.skills_root());
-  if (!choice.driver) co_return;
-  const quota::Recovery found =
-      co_await run_blocking(pool_, [driver = choice.driver] { return driver->recover(); });
-  for (const fs::path& directory : found.limited) {
-    log::info("storage quota in force again", "directory", directory.native());
-  }
-  for (const std::string& problem : found.problems) {
-    log::warning("storage quota", "problem", problem);
+  choose(configuration_.skills_root());
+  if (const auto workspaces = configuration_.default_workspace()) choose(*workspaces);
+  const auto drivers = drivers_;
+  for (const auto& [name, driver] : drivers) {
+    const quota::Recovery found =
+        co_await run_blocking(pool_, [driver = driver] { return driver->recover(); });
+    for (const fs::path& directory : found.limited) {
+      log::info("storage quota in force again", "driver", name, "directory", directory.native());
+    }
+    for (const std::string& problem : found.problems) {
+      log::warning("storage quota", "driver", name, "problem", problem);
+    }
   }
 }
 

@@ -66,7 +66,7 @@ void Router::add(std::string method, std::string pattern, Handler handler, Route
     }
   }
   routes_.push_back(std::make_unique<Route>(
-      Route{std::move(method), std::move(pattern), std::move(handler), options}));
+      Route{std::move(method), std::move(pattern), std::move(handler), std::move(options)}));
   node->routes.push_back(routes_.back().get());
 }
 

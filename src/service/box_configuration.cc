@@ -47,6 +47,7 @@ fs::path below_root(const model::LocalConfig& local, const std::string& path,
 
 std::vector<std::string> resolved_roots(const std::vector<std::string>& roots) {
   std::vector<std::string> found;
+  found.reserve(roots.size());
   for (const std::string& root : roots) {
     found.push_back(resolved(root, "box.local.allowed_mount_roots").native());
   }

@@ -112,6 +112,7 @@ Admission::Installed Admission::install(const model::AdmissionGrant& grant, mode
   record.highest_revision = grant.entitlement_revision;
   record.highest_generation = grant.execution_generation;
   record.grant = grant;
+  next_expiry_ = std::min(next_expiry_, grant.expires_at);
   return {.grant = grant,
           .sessions = fresh || grant.max_sessions == 0 ? Sessions::end_all : Sessions::keep};
 }
@@ -131,8 +132,14 @@ void Admission::revoke(const model::AdmissionRevocation& revocation, std::size_t
 
 std::vector<std::string> Admission::expire(model::Timestamp now) {
   std::vector<std::string> ended;
+  if (now < next_expiry_) return ended;
+  next_expiry_ = model::Timestamp::max();
   for (auto& [name_space, record] : records_) {
-    if (!record.grant || record.grant->expires_at > now) continue;
+    if (!record.grant) continue;
+    if (record.grant->expires_at > now) {
+      next_expiry_ = std::min(next_expiry_, record.grant->expires_at);
+      continue;
+    }
     record.grant.reset();
     ended.push_back(name_space);
   }

@@ -64,6 +64,7 @@ class Admission {
 
   model::AdmissionSettings settings_;
   std::map<std::string, Record> records_;
+  model::Timestamp next_expiry_ = model::Timestamp::max();  // of all grants, or earlier
 };
 
 // What a session of an admitted workspace gets, whatever was asked for: the policy's limits, and

@@ -145,6 +145,8 @@ TEST(Admission, ForgetsGrantsThatHaveExpired) {
   EXPECT_EQ(admission.expire(kNow + seconds(60)),
             std::vector<std::string>{workspace_namespace("inst", "ws")});
   EXPECT_TRUE(admission.expire(kNow + seconds(60)).empty());
+  admission.install(grant(2), kNow, kMany);
+  EXPECT_EQ(admission.expire(kNow + seconds(61)).size(), 1u);
 }
 
 TEST(Admission, GivesEveryTenantWhatThePolicySays) {

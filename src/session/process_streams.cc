@@ -61,7 +61,7 @@ ProcessStreams::ProcessStreams(const StreamsGround& ground, std::filesystem::pat
       input_pumps_(ground.executor) {}
 
 std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsGround& ground,
-                                                       std::filesystem::path directory,
+                                                       const std::filesystem::path& directory,
                                                        const model::ManagedProcessSpec& spec) {
   auto out = journal::Journal::create(directory, "out", limits_of(spec, true));
   auto err = journal::Journal::create(directory, "err", limits_of(spec, false));
@@ -78,7 +78,7 @@ std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsGround& grou
 
 // The order of descriptors() is that of `kept`; those of a program are missing when it has ended.
 std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsGround& ground,
-                                                     std::filesystem::path directory,
+                                                     const std::filesystem::path& directory,
                                                      const model::ManagedProcessSpec& spec,
                                                      std::vector<UniqueFd> kept,
                                                      const std::string& who) {

@@ -36,11 +36,11 @@ class ProcessStreams {
  public:
   // Throws storage_full, SystemError.
   static std::unique_ptr<ProcessStreams> create(const StreamsGround& ground,
-                                                std::filesystem::path directory,
+                                                const std::filesystem::path& directory,
                                                 const model::ManagedProcessSpec& spec);
   // Those of a daemon before us, with the descriptors that it kept; `who` is for the log.
   static std::unique_ptr<ProcessStreams> open(const StreamsGround& ground,
-                                              std::filesystem::path directory,
+                                              const std::filesystem::path& directory,
                                               const model::ManagedProcessSpec& spec,
                                               std::vector<UniqueFd> kept, const std::string& who);
   ProcessStreams(const ProcessStreams&) = delete;

@@ -45,8 +45,8 @@ Processes::Processes(ProcessGround ground, Registry& sessions, ProcessSettings s
 }
 
 void Processes::adopt(backend::KeptEntries kept) {
-  for (auto& [name, entry] : kept) {
-    if (is_kept_process(name)) adopt_one(name, std::move(entry));
+  for (auto& entry : kept) {
+    if (is_kept_process(entry.first)) adopt_one(entry.first, std::move(entry.second));
   }
   for (const SessionView& view : sessions_.list()) {
     if (view.alive) sessions_.use(view.info.session_id)->end_unclaimed_processes();
@@ -61,7 +61,7 @@ void Processes::adopt_one(const std::string& name, backend::KeptEntry kept) {
     const std::optional<SessionView> view = sessions_.find(told.session_id);
     if (!view || !view->alive) throw Error(ErrorCode::box_lost, "its session is gone");
     const std::shared_ptr<ManagedProcess> process = ManagedProcess::adopt(
-        ground_, sessions_.use(told.session_id), std::move(told), std::move(kept.fds));
+        ground_, sessions_.use(key.first), std::move(told), std::move(kept.fds));
     processes_[key] = process;
     tasks_.spawn("forget a process", retain(process, time_left(*process, settings_.retention)));
     log::info("process taken over", "session", key.first, "process", key.second);

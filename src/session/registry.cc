@@ -298,6 +298,11 @@ SessionView Registry::view_of(const Session& session) {
           .isolation = session.box().isolation()};
 }
 
+bool Registry::contains(const std::string& id) const {
+  const auto found = entries_.find(id);
+  return found != entries_.end() && (found->second->session || found->second->dormant);
+}
+
 std::optional<SessionView> Registry::find(const std::string& id) const {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return std::nullopt;

@@ -75,6 +75,7 @@ class Registry {
   // Holds a session that exists, for work in it that is no exec. Throws session_not_found.
   Session::Use use(const std::string& id);
 
+  bool contains(const std::string& id) const;
   std::optional<SessionView> find(const std::string& id) const;
   SessionView get(const std::string& id) const;  // throws session_not_found
   std::vector<SessionView> list() const;         // by name

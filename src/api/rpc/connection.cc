@@ -33,8 +33,8 @@ void clip(json::string& text, std::size_t size) {
 
 }  // namespace
 
-Connection::Connection(boost::asio::any_io_executor executor, Runtime& runtime, Channel& channel,
-                       Host host)
+Connection::Connection(const boost::asio::any_io_executor& executor, Runtime& runtime,
+                       Channel& channel, Host host)
     : runtime_(runtime),
       channel_(channel),
       host_(std::move(host)),
@@ -64,13 +64,13 @@ Task<void> Connection::run() {
 Task<void> Connection::take_all() {
   for (;;) {
     std::optional<std::string> text = co_await channel_.read();
-    if (!text || !take(std::move(*text))) co_return;
+    if (!text || !take(*text)) co_return;
     while (tasks_.size() >= kMaxUnsent) co_await room_.wait();
   }
 }
 
 // False: the conversation is over.
-bool Connection::take(std::string text) {
+bool Connection::take(const std::string& text) {
   std::optional<json::object> object = read_object(text);
   if (object) {
     pieces_.clear();

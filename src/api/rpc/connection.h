@@ -38,7 +38,8 @@ struct Host {
 class Connection {
  public:
   // Both outlive it.
-  Connection(boost::asio::any_io_executor executor, Runtime& runtime, Channel& channel, Host host);
+  Connection(const boost::asio::any_io_executor& executor, Runtime& runtime, Channel& channel,
+             Host host);
 
   // Until there are no more messages. What is at work then is cancelled; when this returns, nothing
   // is.
@@ -46,7 +47,7 @@ class Connection {
 
  private:
   Task<void> take_all();
-  bool take(std::string text);
+  bool take(const std::string& text);
   bool take_object(std::string_view text, boost::json::object object);
   bool take_piece(const std::string& text);
   Task<void> answer(std::string sequence, boost::json::object message,

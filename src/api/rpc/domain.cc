@@ -34,14 +34,14 @@ bool Domain::owns(const std::string& id) const {
 
 const std::string* NameBook::find(const std::string& id) const {
   const auto found = names_.find(id);
-  return found != names_.end() && sessions_.find(id) ? &found->second : nullptr;
+  return found != names_.end() && sessions_.contains(id) ? &found->second : nullptr;
 }
 
 void NameBook::claim(const std::string& id, const std::string& name) {
   const std::string* first = find(id);
   if (first == nullptr) {
     if (names_.size() >= kManyNames) {
-      std::erase_if(names_, [this](const auto& entry) { return !sessions_.find(entry.first); });
+      std::erase_if(names_, [this](const auto& entry) { return !sessions_.contains(entry.first); });
     }
     names_[id] = name;
   } else if (*first != name) {

@@ -105,7 +105,7 @@ bool cut_to(std::string& text, std::size_t characters) {
 }
 
 std::string identity(model::ObjectReader& reader, std::string_view name) {
-  const std::string text(trim(reader.required<std::string>(name)));
+  std::string text(trim(reader.required<std::string>(name)));
   if (text.empty()) reader.fail(name, "must not be empty");
   return text;
 }

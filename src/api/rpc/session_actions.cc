@@ -45,7 +45,7 @@ json::object session_json(const Call& call, const session::SessionView& view) {
 
 std::string session_of(const Call& call) {
   const std::string name = required_text(call.data, "session_id");
-  const std::string id = call.domain.physical(name);
+  std::string id = call.domain.physical(name);
   if (call.domain.tenant() && call.runtime.admission().required()) {
     if (call.domain.logical(id) != call.runtime.admission().policy().logical_session_id) {
       throw Error(ErrorCode::admission_refused, "Managed sandbox session_id is runtime-owned");
