@@ -30,15 +30,10 @@ def settings(root, **box):
 def daemon(tmp_path_factory):
     """One for all tests of a file that break nothing. At the end it stops and leaves nothing."""
     directory = tmp_path_factory.mktemp("daemon")
-    daemon = Daemon(directory, settings(directory / "box"))
-    daemon.root = directory / "box"
-    daemon.root.mkdir()
-    daemon.start()
-    yield daemon
-    try:
-        daemon.stop()
-    finally:
-        daemon.end()
+    (directory / "box").mkdir()
+    with Daemon(directory, settings(directory / "box")) as daemon:
+        daemon.root = directory / "box"
+        yield daemon
 
 
 @pytest.fixture

@@ -37,17 +37,12 @@ def strict(tmp_path_factory):
         limits={"max_workspace_entries": ENTRIES},
         admission={"required": True, "workspace_quota_mb": MEGABYTES},
     )
-    daemon = Daemon(directory, config)
-    daemon.root = box
-    daemon.start()
-    yield daemon
-    # They outlive the daemon, as they should.
-    for place in mounts_below(directory):
-        subprocess.run(["umount", place], check=True)
-    try:
-        daemon.stop()
-    finally:
-        daemon.end()
+    with Daemon(directory, config) as daemon:
+        daemon.root = box
+        yield daemon
+        # They outlive the daemon, as they should.
+        for place in mounts_below(directory):
+            subprocess.run(["umount", place], check=True)
 
 
 @pytest.fixture

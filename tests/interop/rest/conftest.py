@@ -39,13 +39,8 @@ def pytest_runtest_makereport(item):
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
     """One for all tests of a file that break nothing. At the end it stops and leaves nothing."""
-    daemon = Daemon(tmp_path_factory.mktemp("daemon"), ROOM)
-    daemon.start()
-    yield daemon
-    try:
-        daemon.stop()
-    finally:
-        daemon.end()
+    with Daemon(tmp_path_factory.mktemp("daemon"), ROOM) as daemon:
+        yield daemon
 
 
 @pytest.fixture

@@ -188,6 +188,16 @@ class Daemon:
         """Of this run."""
         return self.log.read_bytes()[self.log_start :].decode(errors="replace")
 
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        """At the end it stops and leaves nothing."""
+        try:
+            self.stop()
+        finally:
+            self.end()
+
     def signal(self, number):
         os.kill(self.pid, number)
 

@@ -26,12 +26,8 @@ def daemon(tmp_path_factory, roots):
         "box": {"limits": {"max_sessions": 1000}, "local": {"allowed_mount_roots": [str(roots)]}},
         "caisson": {"pools": False},
     }
-    daemon = Daemon(tmp_path_factory.mktemp("daemon"), json.dumps(config)).start()
-    yield daemon
-    try:
-        daemon.stop()
-    finally:
-        daemon.end()
+    with Daemon(tmp_path_factory.mktemp("daemon"), json.dumps(config)) as daemon:
+        yield daemon
 
 
 @pytest.fixture
