@@ -99,6 +99,10 @@ std::string to_lower(std::string_view text) {
   return lower;
 }
 
+bool is_ascii_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> pieces;
   std::size_t start = 0;

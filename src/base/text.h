@@ -8,6 +8,7 @@ namespace caisson {
 
 std::string_view trim(std::string_view text);  // ASCII white space at both ends
 std::string to_lower(std::string_view text);   // ASCII only
+bool is_ascii_alphanumeric(char c);
 std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty pieces
 std::string join(const std::vector<std::string>& pieces, std::string_view separator);
 std::optional<long long> parse_integer(std::string_view text);  // decimal, whole text, no spaces

@@ -45,8 +45,7 @@ const std::string* find_single(const std::vector<Header>& headers, std::string_v
 bool is_token(std::string_view text) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           kMarks.find(c) != std::string_view::npos;
+    return is_ascii_alphanumeric(c) || kMarks.find(c) != std::string_view::npos;
   });
 }
 

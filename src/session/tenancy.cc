@@ -15,8 +15,7 @@ constexpr std::string_view kPrefix = "ws-";
 constexpr std::size_t kDigestLength = 24;
 
 bool is_safe(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '.' || c == '-';
+  return is_ascii_alphanumeric(c) || c == '_' || c == '.' || c == '-';
 }
 
 bool is_digest(std::string_view text) {

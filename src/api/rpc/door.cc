@@ -13,12 +13,10 @@ namespace {
 constexpr std::size_t kMaxInstance = 128;
 
 bool is_instance(std::string_view text) {
-  const auto is_alphanumeric = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  if (text.empty() || text.size() > kMaxInstance || !is_alphanumeric(text.front())) return false;
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return is_alphanumeric(c) || c == '.' || c == '_' || c == ':' || c == '-';
+  if (text.empty() || text.size() > kMaxInstance || !is_ascii_alphanumeric(text.front()))
+    return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return is_ascii_alphanumeric(c) || c == '.' || c == '_' || c == ':' || c == '-';
   });
 }
 

@@ -28,13 +28,10 @@ constexpr std::size_t kMaxFiles = 128;
 }
 
 bool is_key(std::string_view key) {
-  const auto is_alphanumeric = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  if (key.empty() || key.size() > kMaxKey || !is_alphanumeric(key.front())) return false;
+  if (key.empty() || key.size() > kMaxKey || !is_ascii_alphanumeric(key.front())) return false;
   if (key.find("..") != std::string_view::npos) return false;
-  return std::all_of(key.begin(), key.end(), [&](char c) {
-    return is_alphanumeric(c) || c == '.' || c == '_' || c == '-';
+  return std::all_of(key.begin(), key.end(), [](char c) {
+    return is_ascii_alphanumeric(c) || c == '.' || c == '_' || c == '-';
   });
 }
 

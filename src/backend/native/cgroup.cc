@@ -31,10 +31,7 @@ constexpr const char* kMendRefusal =
 
 // Also keeps control files ("memory.max") and homes ("x.home") from being taken for a cgroup.
 void check_name(std::string_view what, std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-  };
+  const auto allowed = [](char c) { return is_ascii_alphanumeric(c) || c == '-' || c == '_'; };
   if (!name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), allowed)) return;
   throw Error(ErrorCode::validation_error,
               str("control group of ", what, " \"", printable(name),
