@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/api.h"
+#include "api/rpc/door.h"
 #include "async/cancellation.h"
 #include "async/task_group.h"
 #include "base/error.h"
@@ -192,7 +193,7 @@ void add_relay_routes(net::Router& router, session::Processes& processes, const 
     return serve_route(processes, gate, exchange, exchange.param("process"));
   };
   const net::RouteOptions options{.needs_token = false,
-                                  .unforgeable_header = "X-LangBot-Instance-Id",
+                                  .unforgeable_header = rpc::kInstanceHeader,
                                   .websocket = true,
                                   .judges_handshake = true};
   router.add("GET", "/v1/sessions/{id}/managed-process/ws", first, options);

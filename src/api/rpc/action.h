@@ -9,6 +9,7 @@
 #include "api/rpc/transfers.h"
 #include "async/cancellation.h"
 #include "async/task.h"
+#include "session/process.h"
 
 // What hosts can ask for: one function an action, one file a kind.
 namespace caisson::api::rpc {
@@ -44,6 +45,13 @@ const Action* find_action(std::string_view name);
 const boost::json::value& required_field(const boost::json::object& data, std::string_view name);
 std::string required_text(const boost::json::object& data, std::string_view name);
 std::string text_or(const boost::json::object& data, std::string_view name, std::string fallback);
+
+// The session that the field `session_id` names, as the registry knows it. Throws a KeyError or a
+// ValueError, and admission_refused for one that a managed workspace cannot have.
+std::string session_of(const Call& call);
+
+// As LangBot knows processes: one that is about to be started again runs.
+boost::json::object process_json(const Domain& domain, const session::ManagedProcess& process);
 
 // __ping, box_init, box_health ...
 Task<boost::json::object> ping(Call call);

@@ -25,9 +25,8 @@ constexpr std::string_view kClipped = "\n... [output clipped to what the client 
 // Cuts a text so that it has at most so many bytes, between characters.
 void clip(json::string& text, std::size_t size) {
   if (text.size() <= size) return;
-  std::size_t end = size - std::min(size, kClipped.size());
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  text.resize(end);
+  text.resize(size - std::min(size, kClipped.size()));
+  text.resize(text.size() - incomplete_utf8_tail(text));
   text += kClipped;
 }
 

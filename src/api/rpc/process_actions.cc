@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "api/rpc/action.h"
-#include "api/rpc/process_json.h"
 #include "model/managed_process.h"
 #include "model/timestamp.h"
 #include "session/processes.h"

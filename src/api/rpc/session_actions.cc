@@ -4,7 +4,6 @@
 
 #include "api/rpc/action.h"
 #include "api/rpc/envelope.h"
-#include "api/rpc/process_json.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
