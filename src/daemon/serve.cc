@@ -118,29 +118,24 @@ std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
   }
 }
 
-// Where the operator accepts storage that nothing binds, none is.
-Task<void> limit_storage(Storage& storage, bool soft, std::filesystem::path directory,
-                         std::int64_t megabytes) {
-  if (soft) co_return;
-  co_await storage.limit(std::move(directory), megabytes);
-}
-
 api::rpc::RuntimeSettings runtime_settings(const ServeOptions& options, const StateDir& state,
                                            std::string token, Storage& storage) {
   const model::DaemonConfig& daemon = options.config.daemon;
-  return {.door = {.control_token = options.langbot.control_token,
-                   .daemon_token = std::move(token),
-                   .token_required = model::needs_token(daemon),
-                   .trusted_instance = options.langbot.trusted_instance,
-                   .legacy = daemon.langbot.legacy},
-          .accepts_mount_roots = daemon.langbot.accept_mount_roots,
-          .directory = state.path(),
-          .limit_storage =
-              [&storage, soft = options.langbot.unsafe_soft_limits](std::filesystem::path directory,
-                                                                    std::int64_t megabytes) {
-                return limit_storage(storage, soft, std::move(directory), megabytes);
-              },
-          .skill_quota_mb = daemon.langbot.skill_quota_mb};
+  api::rpc::RuntimeSettings settings{.door = {.control_token = options.langbot.control_token,
+                                              .daemon_token = std::move(token),
+                                              .token_required = model::needs_token(daemon),
+                                              .trusted_instance = options.langbot.trusted_instance,
+                                              .legacy = daemon.langbot.legacy},
+                                     .accepts_mount_roots = daemon.langbot.accept_mount_roots,
+                                     .directory = state.path(),
+                                     .limit_storage = {},
+                                     .skill_quota_mb = daemon.langbot.skill_quota_mb};
+  // Where the operator accepts storage that nothing binds, none is.
+  if (options.langbot.unsafe_soft_limits) return settings;
+  settings.limit_storage = [&storage](std::filesystem::path directory, std::int64_t megabytes) {
+    return storage.limit(std::move(directory), megabytes);
+  };
+  return settings;
 }
 
 // Tells a supervisor how far we are, if there is one that wants to know; see sd_notify(3).

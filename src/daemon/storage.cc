@@ -27,26 +27,28 @@ quota::Limit Storage::limit_of(std::int64_t megabytes) const {
           .inodes = static_cast<std::uint64_t>(configuration_.config().max_workspace_entries)};
 }
 
-Storage::Choice Storage::choose(const fs::path& root) {
-  quota::Choice found = quota::choose(root, {.state = state_, .inodes_required = true});
+Task<Storage::Choice> Storage::choose(fs::path root) {
+  const quota::ChooseOptions options{.state = state_, .inodes_required = true};
+  quota::Choice found =
+      co_await run_blocking(pool_, [root, options] { return quota::choose(root, options); });
   if (found.driver) {
     auto& driver = drivers_[std::string(found.driver->name())];
     if (!driver) driver = std::move(found.driver);
-    return {.driver = driver, .why = {}};
+    co_return Choice{.driver = driver, .why = {}};
   }
   std::string why = str("no storage quota can be enforced below ", root.native());
   for (const quota::Candidate& candidate : found.candidates) {
     why += str("; ", candidate.name, ": ", candidate.why);
   }
-  return {.driver = nullptr, .why = std::move(why)};
+  co_return Choice{.driver = nullptr, .why = std::move(why)};
 }
 
 Task<void> Storage::recover() {
   const std::optional<Turns::Turn> turn = co_await turns_.take();
   std::error_code error;
   if (!fs::exists(state_, error)) co_return;  // nothing was ever limited
-  choose(configuration_.skills_root());
-  if (const auto workspaces = configuration_.default_workspace()) choose(*workspaces);
+  co_await choose(configuration_.skills_root());
+  if (const auto workspaces = configuration_.default_workspace()) co_await choose(*workspaces);
   const auto drivers = drivers_;
   for (const auto& [name, driver] : drivers) {
     const quota::Recovery found =
@@ -64,8 +66,8 @@ Task<api::StorageReadiness> Storage::readiness() {
   const std::optional<Turns::Turn> turn = co_await turns_.take();
   api::StorageReadiness ready;
   const std::optional<fs::path> workspaces = configuration_.default_workspace();
-  const Choice choice = choose(workspaces ? *workspaces : configuration_.skills_root());
-  const Choice for_skills = choose(configuration_.skills_root());
+  const Choice choice = co_await choose(workspaces ? *workspaces : configuration_.skills_root());
+  const Choice for_skills = co_await choose(configuration_.skills_root());
   const bool quota = configuration_.config().admission.policy.workspace_quota_mb > 0;
   ready.workspaces = quota && workspaces && choice.driver && choice.driver->enforces().bytes;
   ready.skills = for_skills.driver && for_skills.driver->enforces().bytes;
@@ -84,7 +86,7 @@ Task<void> Storage::limit(fs::path directory, std::int64_t megabytes) {
   const auto found = applied_.find(directory.native());
   if (found != applied_.end() && found->second == wanted) co_return;
   const std::optional<Turns::Turn> turn = co_await turns_.take();
-  const Choice choice = choose(directory);
+  const Choice choice = co_await choose(directory);
   if (!choice.driver) throw Error(ErrorCode::not_ready, choice.why);
   co_await run_blocking(pool_, [driver = choice.driver, directory, wanted] {
     driver->apply(directory, wanted);

@@ -39,7 +39,7 @@ class Storage {
     std::shared_ptr<quota::Driver> driver;  // null: none works there
     std::string why;
   };
-  Choice choose(const std::filesystem::path& root);
+  Task<Choice> choose(std::filesystem::path root);
   quota::Limit limit_of(std::int64_t megabytes) const;
 
   const std::filesystem::path state_;
