@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/json/parse.hpp>
 #include <fstream>
 
-#include "base/error.h"
 #include "base/temporary_directory.h"
+#include "model/refusal_for_test.h"
 
 namespace caisson::service {
 namespace {
@@ -18,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 boost::json::object tree(const std::string& text) {
-  return boost::json::parse(text).as_object();
+  return model::parse_json(text).as_object();
 }
 
 class BoxConfigurationTest : public testing::Test {
@@ -30,14 +29,6 @@ class BoxConfigurationTest : public testing::Test {
     return config;
   }
   std::string root() const { return fs::canonical(directory_.path()).native(); }
-  std::string sentence_of(const auto& work) const {
-    try {
-      work();
-      return "";
-    } catch (const Error& error) {
-      return error.what();
-    }
-  }
 
   TemporaryDirectory directory_;
 };
@@ -66,7 +57,7 @@ TEST_F(BoxConfigurationTest, KeepsAdmissionRequiredUnlessAHostWouldTurnItOff) {
 TEST_F(BoxConfigurationTest, ChangesNothingForAFaultyOne) {
   BoxConfiguration configuration(operators());
   const model::BoxConfig before = configuration.config();
-  EXPECT_EQ(sentence_of([&] {
+  EXPECT_EQ(model::refusal_of([&] {
               configuration.apply(
                   tree(R"({"backend": "docker", "limits": {"max_sessions": 5001}})"),
                   Roots::operators);
@@ -92,11 +83,11 @@ TEST_F(BoxConfigurationTest, MakesTheDefaultWorkspaceBelowARootOnly) {
   EXPECT_TRUE(fs::is_directory(directory_.path() / "default"));
   configuration.apply(tree(R"({"local": {"default_workspace": "/nowhere/at/all"}})"),
                       Roots::operators);
-  EXPECT_EQ(sentence_of([&] { configuration.ensure_default_workspace(); }),
+  EXPECT_EQ(model::refusal_of([&] { configuration.ensure_default_workspace(); }),
             "box.local.default_workspace is outside allowed_mount_roots: " + root());
   std::ofstream(directory_.path() / "file") << "x";
   configuration.apply(tree(R"({"local": {"default_workspace": "file"}})"), Roots::operators);
-  EXPECT_EQ(sentence_of([&] { configuration.ensure_default_workspace(); }),
+  EXPECT_EQ(model::refusal_of([&] { configuration.ensure_default_workspace(); }),
             "box.local.default_workspace must point to a directory on the Box runtime host");
 }
 

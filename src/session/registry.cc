@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "async/sleep.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -54,8 +55,7 @@ Task<void> Registry::stop() {
     // A creation that was under way has noticed by now that it came too late, or soon will.
     const bool busy = being_made_ > 0;
     if (!busy) break;
-    boost::asio::steady_timer pause(executor_, std::chrono::milliseconds(1));
-    co_await pause.async_wait(boost::asio::use_awaitable);
+    co_await sleep_for(std::chrono::milliseconds(1));
   }
   co_await pool_.stop();
 }
