@@ -1,10 +1,10 @@
 #include "relay_client.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/text.h"
 
 namespace caisson::benchmarks {
 
@@ -65,8 +65,7 @@ Task<void> RelayClient::receive(net::WebSocket& socket, std::size_t bytes) {
   for (std::size_t got = 0; got < bytes;) {
     const std::optional<net::Message> message = co_await socket.read();
     if (!message) throw Error(ErrorCode::internal_error, "the relay has closed the connection");
-    const std::string& data = message->data;
-    got += data.size() - static_cast<std::size_t>(std::count(data.begin(), data.end(), '\n'));
+    got += message->data.size() - count_of('\n', message->data);
   }
 }
 

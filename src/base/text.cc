@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -124,6 +125,19 @@ std::string join(const std::vector<std::string>& pieces, std::string_view separa
     joined.append(piece);
   }
   return joined;
+}
+
+std::size_t count_of(char wanted, std::string_view text) {
+  // A count that fits into a byte is one that compilers keep in vectors of bytes.
+  constexpr std::size_t kPiece = 240;
+  std::size_t count = 0;
+  while (!text.empty()) {
+    std::uint8_t in_piece = 0;
+    for (const char c : text.substr(0, kPiece)) in_piece += c == wanted ? 1 : 0;
+    count += in_piece;
+    text.remove_prefix(std::min(kPiece, text.size()));
+  }
+  return count;
 }
 
 std::optional<long long> parse_integer(std::string_view text) {

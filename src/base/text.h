@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@ std::string to_lower(std::string_view text);   // ASCII only
 bool is_ascii_alphanumeric(char c);
 std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty pieces
 std::string join(const std::vector<std::string>& pieces, std::string_view separator);
+std::size_t count_of(char wanted, std::string_view text);
 std::optional<long long> parse_integer(std::string_view text);  // decimal, whole text, no spaces
 
 // UTF-8 with each maximal invalid subpart replaced by one U+FFFD.

@@ -28,6 +28,15 @@ TEST(Join, IsTheOppositeOfSplit) {
   EXPECT_EQ(join({}, ","), "");
 }
 
+TEST(CountOf, CountsACharacterInTextsOfAnySize) {
+  EXPECT_EQ(count_of('x', ""), 0u);
+  for (const std::size_t size : {1u, 239u, 240u, 241u, 480u, 100'000u}) {
+    EXPECT_EQ(count_of('x', std::string(size, 'x')), size);
+    EXPECT_EQ(count_of('y', std::string(size, 'x')), 0u);
+    EXPECT_EQ(count_of('y', std::string(size, 'x') + "y"), 1u);
+  }
+}
+
 TEST(ParseInteger, TakesTheWholeTextOrNothing) {
   EXPECT_EQ(parse_integer("0"), 0);
   EXPECT_EQ(parse_integer("-12"), -12);

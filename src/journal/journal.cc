@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "journal/crc32c.h"
 
 namespace caisson::journal {
@@ -156,10 +157,8 @@ Block Journal::read_block(std::uint64_t number, std::span<char> buffer) const {
   if (read_exactly(number * kBlockSize, buffer) != buffer.size()) {
     throw SystemError(str("journal ", path_.native(), ", which somebody has shortened"), EIO);
   }
-  const auto newlines = std::count(buffer.begin(), buffer.end(), '\n');
-  return {.number = number,
-          .crc = crc32c({buffer.data(), buffer.size()}),
-          .newlines = static_cast<std::uint64_t>(newlines)};
+  const std::string_view bytes(buffer.data(), buffer.size());
+  return {.number = number, .crc = crc32c(bytes), .newlines = count_of('\n', bytes)};
 }
 
 // Less only at the end of the file.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/text.h"
 #include "journal/journal.h"
 
 namespace caisson::journal {
@@ -58,8 +59,7 @@ std::uint64_t Journal::count_newlines(std::uint64_t from, std::uint64_t to) cons
     const std::size_t got =
         read_exactly(from, std::span(buffer).first(std::min(kBlockSize, to - from)));
     if (got == 0) break;
-    newlines += static_cast<std::uint64_t>(
-        std::count(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(got), '\n'));
+    newlines += count_of('\n', {buffer.data(), got});
     from += got;
   }
   return newlines;
