@@ -22,9 +22,8 @@ constexpr const char* kPython = "CAISSON_BENCH_LANGBOT";
 constexpr auto kPatience = std::chrono::seconds(60);
 
 std::vector<std::string> environment() {
-  std::vector<std::string> env{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                               "HOME=/tmp"};
-  for (const char* name : {"DOCKER_HOST", "XDG_RUNTIME_DIR"}) {
+  std::vector<std::string> env{"HOME=/tmp"};
+  for (const char* name : {"PATH", "DOCKER_HOST", "XDG_RUNTIME_DIR"}) {
     if (const char* value = std::getenv(name)) env.push_back(str(name, "=", value));
   }
   return env;

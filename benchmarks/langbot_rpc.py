@@ -30,6 +30,8 @@ CONTEXT = ActionContext(instance_uuid=INSTANCE, workspace_uuid="w", placement_ge
 TOKEN = "the-benchmark-and-nobody-else-speaks-to-this-server"
 SESSIONS = 16
 AT_A_TIME = 128  # as many as a connection may have under way
+# The most that `lbp box` can be given; with less its nsjail backend refuses so many at a time.
+ROOM = {"LANGBOT_BLOCKING_EXECUTOR_MAX_WORKERS": "64", "LANGBOT_BLOCKING_EXECUTOR_MAX_INFLIGHT_PER_SCOPE": "32"}
 CALL_SECONDS = 30
 START_SECONDS = 40
 
@@ -134,7 +136,7 @@ async def lbp_box(backend):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = ["-m", "langbot_plugin.cli.__init__", "box", "--host", "127.0.0.1", "--ws-control-port", str(port)]
-    settings = {"LANGBOT_BOX_CONFIG": json.dumps({"backend": backend}), BOX_CONTROL_TOKEN_ENV: TOKEN}
+    settings = {"LANGBOT_BOX_CONFIG": json.dumps({"backend": backend}), BOX_CONTROL_TOKEN_ENV: TOKEN, **ROOM}
     with tempfile.TemporaryDirectory() as directory:
         log = pathlib.Path(directory, "log")
         with log.open("wb") as out:
