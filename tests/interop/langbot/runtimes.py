@@ -146,8 +146,7 @@ class Engine:
         command += ["--pidfile", self.place / "pid", "--host", f"unix://{self.place}/socket"]
         command += ["--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs"]
         with open(self.place / "log", "wb") as log:
-            library = next(self.programs.glob("lib/*/libdevmapper.so*")).parent
-            env = {**os.environ, **self.env, "LD_LIBRARY_PATH": str(library)}
+            env = {**os.environ, **self.env}
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.answers, "the engine", 30)
         tree = self.place / "tree"
