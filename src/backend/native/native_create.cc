@@ -1,0 +1,216 @@
+// How a box is made.
+#include <boost/asio/steady_timer.hpp>
+#include <utility>
+
+#include "async/blocking.h"
+#include "backend/guest_box.h"
+#include "backend/native/box_mounts.h"
+#include "backend/native/layers.h"
+#include "backend/native/native_impl.h"
+#include "base/error.h"
+#include "base/exhaustion.h"
+#include "base/str.h"
+#include "base/text.h"
+
+namespace caisson::backend::native {
+
+namespace asio = boost::asio;
+using model::Layer;
+
+namespace {
+
+constexpr auto kSetupDeadline = std::chrono::seconds(30);
+constexpr int kAttempts = 4;  // at a box, when processes that make it are killed
+
+Error with_subject(const model::BoxSpec& spec, const SystemError& error) {
+  return {
+      is_exhaustion(error.error_number()) ? ErrorCode::busy : ErrorCode::isolation_unavailable,
+      str("box for session ", printable(spec.session_id), " could not be made: ", error.what())};
+}
+
+// Mounts of an ordinary user are bound by the launcher, in the namespace it made for that.
+void bind_later(const std::vector<WantedMount>& wanted, BoxRequest& request) {
+  for (const WantedMount& mount : wanted) {
+    request.mounts.push_back({.target = mount.target,
+                              .fd = wire::kNoFd,
+                              .host_path = mount.source.resolved,
+                              .read_only = mount.mode != model::MountMode::rw,
+                              .device = mount.source.device,
+                              .inode = mount.source.inode});
+  }
+}
+
+}  // namespace
+
+asio::steady_timer close_when_late(GuestChannel& channel, const asio::any_io_executor& executor) {
+  asio::steady_timer deadline(executor, kSetupDeadline);
+  deadline.async_wait([weak = channel.weak_from_this()](const boost::system::error_code& error) {
+    if (const auto late = weak.lock(); late && !error) late->close();
+  });
+  return deadline;
+}
+
+MountRules Native::Impl::mount_rules() const {
+  return {.protected_paths = {options.state_dir.native(), runtime_directory().native()},
+          .roots = options.mount_roots};
+}
+
+// A file system that cannot translate owners lacks a layer: it is refused or, accepted, reported.
+void Native::Impl::judge_translation(const std::string& problem, model::IsolationReport& report,
+                                     const std::set<Layer>& accepted) const {
+  if (problem.empty()) return;
+  for (model::LayerReport& entry : report.layers) {
+    if (entry.layer != Layer::workspace_owner) continue;
+    entry = missing(Layer::workspace_owner,
+                    str("the file system cannot translate owners (", problem, ")"),
+                    "mount it from a file system with idmapped mounts (ext4, xfs, btrfs, tmpfs)");
+  }
+  require_layers(report, accepted);
+}
+
+std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSpec& spec,
+                                                   const std::string& name) const {
+  BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
+  if (cgroup.join_fds().empty()) return std::nullopt;
+  return cgroup;
+}
+
+void Native::Impl::describe_cgroup(const NativeResources& resources, BoxRequest& request,
+                                   Travellers& travellers) const {
+  if (!resources.cgroup()) return;
+  for (const int fd : resources.cgroup()->join_fds()) {
+    request.enter_cgroups.push_back(travellers.borrow(fd));
+  }
+  for (const int fd : cgroups->home_fds()) {
+    request.leave_cgroups.push_back(travellers.borrow(fd));
+  }
+  if (options.withhold.contains(Layer::cgroup_namespace)) return;
+  const std::set<Layer>& enforced = resources.cgroup()->enforced();
+  if (enforced.contains(Layer::memory_limit)) request.cgroup_controllers.emplace_back("memory");
+  if (enforced.contains(Layer::pids_limit)) request.cgroup_controllers.emplace_back("pids");
+  if (enforced.contains(Layer::cpu_limit)) request.cgroup_controllers.emplace_back("cpu");
+}
+
+// A launcher that dies takes no box with it, and another is as good: its death is no reason to
+// fail. Neither is that of a process that waited to become this box.
+Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSpec spec, std::set<Layer> accepted) {
+  for (int attempt = 1;; ++attempt) {
+    const bool last = attempt == kAttempts;
+    try {
+      co_return co_await create_once(spec, accepted);
+    } catch (const SystemError& error) {
+      if (last) throw with_subject(spec, error);
+    } catch (const Error& error) {
+      const bool died =
+          error.code() == ErrorCode::backend_unavailable || error.code() == ErrorCode::box_lost;
+      if (last || !died) throw;
+    }
+  }
+}
+
+Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
+                                                     std::set<Layer> accepted) {
+  const std::shared_ptr<Impl> self = shared_from_this();
+  bury();
+  model::IsolationReport report = expect(spec);
+  require_layers(report, accepted);
+  std::vector<WantedMount> wanted = open_mounts(spec, mount_rules());
+  const std::shared_ptr<Template> root = co_await templates.get(spec.image);
+  const std::shared_ptr<LauncherClient> launcher = root->launcher;
+  const Slots::Lease slot = co_await slots->take(launcher);
+
+  Travellers travellers;
+  BoxRequest request;
+  request.image = root->image;
+  request.read_only_root = spec.read_only_rootfs;
+  request.network = spec.network == model::NetworkMode::on;
+  request.workspace_path = spec.mount_path;
+  request.scratch_bytes = scratch_bytes(spec.memory_mb);
+  request.scratch_inodes = scratch_inodes(request.scratch_bytes);
+  request.ids = slot->ids;
+  request.cgroup_namespace = !options.withhold.contains(Layer::cgroup_namespace);
+  request.mask_proc = !options.withhold.contains(Layer::proc_masks);
+  if (!options.withhold.contains(Layer::seccomp)) request.filter = filter;
+  request.user_namespace = travellers.borrow(slot->user_namespace.get());
+  if (host.privileged) {
+    const bool translate = !options.withhold.contains(Layer::workspace_owner);
+    const std::string problem =
+        co_await prepare_mounts(std::move(wanted), translate, request, travellers, slot, launcher);
+    judge_translation(problem, report, accepted);
+    co_await prepare_root(request, travellers, slot, launcher);
+  } else {
+    bind_later(wanted, request);
+  }
+
+  const std::string name = str("box-", next_box++);
+  const auto resources =
+      std::make_shared<NativeResources>(executor, name, slot, make_cgroup(spec, name), graveyard);
+  describe_cgroup(*resources, request, travellers);
+  BoxPlan plan = plan_box(host, request);
+  const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
+
+  std::shared_ptr<GuestChannel> channel;
+  std::exception_ptr failure;
+  try {
+    LauncherClient::Newborn newborn =
+        co_await launcher->launch(std::move(plan.launch), options.keep_spares);
+    resources->adopt(std::move(newborn.process));
+    const Parcel rest = pack(std::move(plan.finish), travellers.fds());
+    send_packet(newborn.control.get(), rest.data, rest.fds);
+    channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
+    co_await set_up(*channel);
+  } catch (const SystemError& error) {
+    const bool died = error.error_number() == EPIPE || error.error_number() == ECONNRESET;
+    failure = std::make_exception_ptr(
+        died ? Error(ErrorCode::box_lost, "the process of the box was killed while it was made")
+             : with_subject(spec, error));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) {
+    resources->kill();
+    if (channel) channel->close();
+    co_await resources->release();
+    std::rethrow_exception(failure);
+  }
+  std::erase_if(boxes, [](const Living& box) { return box.channel.expired(); });
+  boxes.push_back({channel, resources});
+  co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", name), channel, identity,
+                                       std::move(report), resources);
+}
+
+// The conversation with the new process until it is a guest that has proven its box.
+Task<void> Native::Impl::set_up(GuestChannel& channel) {
+  const asio::steady_timer deadline = close_when_late(channel, executor);
+  for (;;) {
+    Packet packet = co_await channel.receive();
+    const wire::GuestMessage message = wire::decode_guest_message(packet.data);
+    if (const auto* ready = std::get_if<wire::Ready>(&message)) {
+      if (ready->version != wire::kGuestProtocolVersion) {
+        throw Error(ErrorCode::protocol_error, "the guest speaks another version of the protocol");
+      }
+      require_proofs(ready->proofs);
+      co_return;
+    }
+    if (const auto* failed = std::get_if<wire::SetupFailed>(&message)) {
+      throw SystemError(failed->step, failed->error_number);
+    }
+    if (!std::holds_alternative<wire::NetworkHandover>(message) || packet.fds.size() != 2) {
+      throw Error(ErrorCode::protocol_error, "the guest spoke out of turn while it was set up");
+    }
+    co_await connect_network(std::move(packet));
+    wire::OwnerMessage done = wire::NetworkReady{};
+    co_await channel.send(std::move(done), {});
+  }
+}
+
+Task<void> Native::Impl::connect_network(Packet packet) {
+  if (!network) network.emplace(owner.number());
+  if (!pool) pool.emplace(1);
+  auto attach = [this, netns = packet.fds[0].get(), netlink = packet.fds[1].get()] {
+    return network->attach(netns, netlink);
+  };
+  co_await run_blocking(*pool, std::move(attach));
+}
+
+}  // namespace caisson::backend::native

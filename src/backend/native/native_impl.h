@@ -1,0 +1,84 @@
+#pragma once
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backend/guest_channel.h"
+#include "backend/native/cgroup.h"
+#include "backend/native/host.h"
+#include "backend/native/image_store.h"
+#include "backend/native/mount_source.h"
+#include "backend/native/native.h"
+#include "backend/native/network.h"
+#include "backend/native/owner.h"
+#include "backend/native/plan.h"
+#include "backend/native/resources.h"
+#include "backend/native/slots.h"
+#include "backend/native/templates.h"
+#include "backend/native/travellers.h"
+
+namespace caisson::backend::native {
+
+// How one box is made is in native_create.cc, the rest in native.cc.
+struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
+  Impl(boost::asio::any_io_executor executor_in, Options options_in);
+
+  Task<BackendStatus> status();
+  Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<model::Layer> accepted);
+  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+                                   std::vector<UniqueFd> fds);
+  void finish_adoption();
+  void abandon();
+  Task<void> stop();
+
+  void sweep(const CgroupHost& cgroup_host);
+  void skip_name(const std::string& name);
+  void bury();
+  Task<void> clear_graveyard();
+
+  // What this host can do for such a box.
+  model::IsolationReport expect(const model::BoxSpec& spec);
+  MountRules mount_rules() const;
+  CgroupLimits limits_of(const model::BoxSpec& spec) const;
+  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const;
+  void judge_translation(const std::string& problem, model::IsolationReport& report,
+                         const std::set<model::Layer>& accepted) const;
+  void describe_cgroup(const NativeResources& resources, BoxRequest& request,
+                       Travellers& travellers) const;
+  Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<model::Layer> accepted);
+  Task<void> set_up(GuestChannel& channel);
+  Task<void> connect_network(Packet packet);
+
+  // Of a box that its holder may have destroyed meanwhile.
+  struct Living {
+    std::weak_ptr<GuestChannel> channel;
+    std::weak_ptr<NativeResources> resources;
+  };
+
+  boost::asio::any_io_executor executor;
+  Options options;
+  ImageStore images;
+  Host host;
+  const bool inherits;  // the number, and boxes, of an owner before us
+  Owner owner;
+  Templates templates;
+  std::shared_ptr<Slots> slots;
+  std::string filter;
+  std::optional<CgroupOwner> cgroups;
+  std::optional<Network> network;
+  std::optional<boost::asio::thread_pool> pool;
+  std::vector<Living> boxes;
+  std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
+  std::uint64_t next_box = 1;
+  std::set<std::string> adopted;  // names of cgroups, while boxes are taken over
+};
+
+// Ends the conversation unless the guest has answered by then; as long as the timer lives.
+boost::asio::steady_timer close_when_late(GuestChannel& channel,
+                                          const boost::asio::any_io_executor& executor);
+
+}  // namespace caisson::backend::native
