@@ -1,15 +1,14 @@
 #include "guest/root.h"
 
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#include <initializer_list>
 #include <utility>
 
 #include "base/str.h"
+#include "guest/mount_calls.h"
 #include "guest/step_error.h"
 
 namespace caisson::guest {
@@ -19,62 +18,6 @@ namespace {
 // Where the scratch file system keeps what is mounted elsewhere. No process of the box may enter
 // it.
 constexpr char kLayers[] = ".layers";
-
-constexpr std::uint64_t kMountAttributes[] = {MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID,
-                                              MOUNT_ATTR_NODEV, MOUNT_ATTR_NOEXEC};
-
-std::uint64_t attributes(std::uint32_t flags) {
-  std::uint64_t result = 0;
-  for (unsigned bit = 0; bit < 4; ++bit) {
-    if ((flags & (1u << bit)) != 0) result |= kMountAttributes[bit];
-  }
-  return result;
-}
-
-// Resolves `path` as if `root` were "/": links and ".." cannot lead out of it.
-int open_in_root(int root, const std::string& path, std::uint64_t flags) {
-  open_how how{};
-  how.flags = flags | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  return static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
-}
-
-struct Option {
-  const char* name;
-  std::string value;
-};
-
-// A new file system as a detached mount.
-UniqueFd new_file_system(const char* type, std::initializer_list<Option> options,
-                         std::uint64_t mount_attributes, const std::string& what) {
-  const UniqueFd context(check_step(what, ::fsopen(type, FSOPEN_CLOEXEC)));
-  for (const Option& option : options) {
-    const bool flag = option.value.empty();
-    check_step(what, ::fsconfig(context.get(), flag ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING,
-                                option.name, flag ? nullptr : option.value.c_str(), 0));
-  }
-  check_step(what, ::fsconfig(context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0));
-  return UniqueFd(check_step(
-      what, ::fsmount(context.get(), FSMOUNT_CLOEXEC, static_cast<unsigned>(mount_attributes))));
-}
-
-void set_attributes(int mount, std::uint64_t set, int idmap, const std::string& what) {
-  mount_attr attribute{};
-  attribute.attr_set = set;
-  attribute.propagation = MS_PRIVATE;
-  if (idmap >= 0) {
-    attribute.attr_set |= MOUNT_ATTR_IDMAP;
-    attribute.userns_fd = static_cast<std::uint64_t>(idmap);
-  }
-  check_step(
-      what, ::mount_setattr(mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attribute, sizeof attribute));
-}
-
-UniqueFd clone_tree(int directory, const std::string& path, const std::string& what) {
-  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE |
-                         (path.empty() ? static_cast<unsigned>(AT_EMPTY_PATH) : 0u);
-  return UniqueFd(check_step(what, ::open_tree(directory, path.c_str(), flags)));
-}
 
 }  // namespace
 
@@ -324,11 +267,11 @@ void Root::apply(const wire::MountProc& step) {
 
 void Root::apply(const wire::MountTerminals& step) {
   // Terminals are counted for the whole host: without a bound of its own one box could have all.
-  std::initializer_list<Option> options = {{"newinstance", ""},
-                                           {"max", "256"},
-                                           {"ptmxmode", "0666"},
-                                           {"mode", "0620"},
-                                           {"gid", std::to_string(step.group)}};
+  std::initializer_list<FileSystemOption> options = {{"newinstance", ""},
+                                                     {"max", "256"},
+                                                     {"ptmxmode", "0666"},
+                                                     {"mode", "0620"},
+                                                     {"gid", std::to_string(step.group)}};
   const UniqueFd mount =
       new_file_system("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, "mount devpts");
   attach(mount.get(), step.target);
