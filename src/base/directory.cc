@@ -5,6 +5,8 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -17,6 +19,7 @@ namespace {
 
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr unsigned kMaxRemovalDepth = 32;  // two descriptors each
+constexpr unsigned kMaxMeasureDepth = 100;
 constexpr int kAttempts = 16;
 
 struct CloseDirectory {
@@ -91,6 +94,55 @@ class TreeRemoval {
   std::uint64_t count_ = 0;
 };
 
+class TreeMeasure {
+ public:
+  void directory(int directory, unsigned depth) {
+    try {
+      for_each_entry(directory, "directory",
+                     [&](const dirent& found) { entry(directory, found.d_name, depth); });
+    } catch (const SystemError&) {
+      ++usage_.errors;
+    }
+  }
+
+  const TreeUsage& usage() const { return usage_; }
+
+ private:
+  void entry(int directory, const char* name, unsigned depth) {
+    struct stat info {};
+    if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return count_failure();
+    if (S_ISDIR(info.st_mode)) {
+      usage_.allocated += allocated(info);
+      return below(directory, name, depth + 1);
+    }
+    if (info.st_nlink > 1 && !seen_.insert({info.st_dev, info.st_ino}).second) return;
+    ++usage_.files;
+    usage_.size += static_cast<std::uint64_t>(info.st_size);
+    usage_.allocated += allocated(info);
+  }
+
+  void below(int parent, const char* name, unsigned depth) {
+    if (depth == kMaxMeasureDepth) {
+      ++usage_.errors;
+      return;
+    }
+    const UniqueFd child(::openat(parent, name, kOpenDirectory));
+    if (!child) return count_failure();
+    directory(child.get(), depth);
+  }
+
+  static std::uint64_t allocated(const struct stat& info) {
+    return static_cast<std::uint64_t>(info.st_blocks) * 512;
+  }
+
+  void count_failure() {
+    if (errno != ENOENT) ++usage_.errors;
+  }
+
+  TreeUsage usage_;
+  std::set<std::pair<dev_t, ino_t>> seen_;  // files with several names
+};
+
 }  // namespace
 
 void for_each_entry(int directory, std::string_view subject,
@@ -113,6 +165,12 @@ void for_each_entry(int directory, std::string_view subject,
 
 void remove_tree(int directory, const std::string& name) {
   TreeRemoval().remove(directory, name);
+}
+
+TreeUsage measure_tree(int directory) {
+  TreeMeasure measure;
+  measure.directory(directory, 0);
+  return measure.usage();
 }
 
 }  // namespace caisson

@@ -1,6 +1,7 @@
 #pragma once
 #include <dirent.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -15,5 +16,16 @@ void for_each_entry(int directory, std::string_view subject,
 // Removes `name` in `directory` with all that is below it and never follows a symlink. What is gone
 // already is not an error. Takes a bounded number of descriptors, however deep the tree is.
 void remove_tree(int directory, const std::string& name);
+
+struct TreeUsage {
+  std::uint64_t size = 0;       // of what is no directory, as it says
+  std::uint64_t allocated = 0;  // on the disk, directories included
+  std::uint64_t files = 0;      // whatever is no directory
+  std::uint64_t errors = 0;     // what could not be looked at, or lies too deep
+};
+
+// What is below a directory. Follows no symlink; a file with several names counts once; what goes
+// away meanwhile is not there.
+TreeUsage measure_tree(int directory);
 
 }  // namespace caisson

@@ -53,5 +53,36 @@ TEST(RemoveTree, GetsToTheEndOfATreeThatIsDeeperThanDescriptorsAndPathsReach) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
+TEST(MeasureTree, CountsEveryFileOnceAndFollowsNoLink) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory / "tree/below");
+  replace_file(directory / "outside", std::string(100'000, 'x'));
+  replace_file(directory / "tree/one", std::string(5'000, 'x'));
+  replace_file(directory / "tree/below/two", std::string(70, 'x'));
+  std::filesystem::create_hard_link(directory / "tree/one", directory / "tree/below/again");
+  std::filesystem::create_symlink("../outside", directory / "tree/link");
+  std::filesystem::create_directory_symlink(directory.path(), directory / "tree/below/up");
+  const UniqueFd fd = open_file(directory / "tree", O_RDONLY | O_DIRECTORY);
+  const TreeUsage usage = measure_tree(fd.get());
+  const std::size_t links = std::string("../outside").size() + directory.path().native().size();
+  EXPECT_EQ(usage.size, 5'000 + 70 + links);
+  EXPECT_EQ(usage.files, 4u);
+  EXPECT_GE(usage.allocated, 5'070u);
+  EXPECT_LT(usage.allocated, 100'000u);
+  EXPECT_EQ(usage.errors, 0u);
+}
+
+TEST(MeasureTree, SaysThatATreeIsTooDeep) {
+  const TemporaryDirectory directory;
+  std::filesystem::path deep = directory.path();
+  for (int depth = 0; depth < 150; ++depth) deep /= "d";
+  std::filesystem::create_directories(deep);
+  replace_file(directory / "d/file", "x");
+  const UniqueFd fd = open_file(directory.path(), O_RDONLY | O_DIRECTORY);
+  const TreeUsage usage = measure_tree(fd.get());
+  EXPECT_EQ(usage.files, 1u);
+  EXPECT_EQ(usage.errors, 1u);
+}
+
 }  // namespace
 }  // namespace caisson

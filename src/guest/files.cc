@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -177,6 +178,20 @@ void remove_at(int parent, const std::string& name, const std::string& path) {
   checked(path, ::unlinkat(parent, name.c_str(), AT_REMOVEDIR));
 }
 
+void usage(int count, char** paths) {
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    const UniqueFd directory(::open(paths[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (directory) {
+      const TreeUsage found = measure_tree(directory.get());
+      lines += str(found.allocated, " ", found.files, " ", found.errors, "\n");
+    } else {
+      lines += "none\n";
+    }
+  }
+  answer(str("ok ", lines.size(), "\n", lines));
+}
+
 }  // namespace
 
 int run_files(int argc, char** argv) {
@@ -192,6 +207,8 @@ int run_files(int argc, char** argv) {
     } else if (verb == "remove") {
       remove_at(AT_FDCWD, path, path);
       answer("ok 0\n");
+    } else if (verb == "usage") {
+      usage(argc - 3, argv + 3);
     } else {
       throw SystemError("files", EINVAL);
     }

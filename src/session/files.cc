@@ -109,6 +109,22 @@ struct Files::Download::Mover {
     co_return static_cast<std::uint64_t>(*number);
   }
 
+  // All that comes behind it.
+  Task<std::string> whole_answer() {
+    const std::uint64_t size = co_await answer();
+    if (size > kMaxListing) {
+      throw Error(ErrorCode::payload_too_large,
+                  str(printable(path), " has too many entries to list"));
+    }
+    std::string text = std::exchange(rest, {});
+    while (text.size() < size) {
+      const std::string more = co_await read();
+      if (more.empty()) throw_lost();
+      text += more;
+    }
+    co_return text;
+  }
+
   Task<void> send(std::string bytes) {
     const auto [error, sent] =
         co_await asio::async_write(in, asio::buffer(bytes), asio::as_tuple(asio::use_awaitable));
@@ -198,17 +214,7 @@ Task<void> Files::Upload::commit() {
 Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path) {
   std::vector<std::string> arguments{"list", std::move(path)};
   const auto mover = co_await start(std::move(session), std::move(arguments));
-  const std::uint64_t size = co_await mover->answer();
-  if (size > kMaxListing) {
-    throw Error(ErrorCode::payload_too_large,
-                str(printable(mover->path), " has too many entries to list"));
-  }
-  std::string text = std::exchange(mover->rest, {});
-  while (text.size() < size) {
-    const std::string more = co_await mover->read();
-    if (more.empty()) mover->throw_lost();
-    text += more;
-  }
+  const std::string text = co_await mover->whole_answer();
   std::vector<FileEntry> entries;
   for (const std::string_view record : split(text, '\0')) {
     const std::vector<std::string_view> fields = split(record, ' ');
@@ -230,6 +236,25 @@ Task<void> Files::remove(Session::Use session, std::string path) {
   std::vector<std::string> arguments{"remove", std::move(path)};
   const auto mover = co_await start(std::move(session), std::move(arguments));
   co_await mover->answer();
+}
+
+Task<std::vector<DirectoryUsage>> Files::usage(Session::Use session,
+                                               std::vector<std::string> paths) {
+  std::vector<std::string> arguments{"usage"};
+  arguments.insert(arguments.end(), paths.begin(), paths.end());
+  const auto mover = co_await start(std::move(session), std::move(arguments));
+  const std::string text = co_await mover->whole_answer();
+  const std::vector<std::string_view> lines = split(text, '\n');
+  std::vector<DirectoryUsage> all(paths.size());
+  for (std::size_t i = 0; i < all.size() && i < lines.size(); ++i) {
+    const std::vector<std::string_view> fields = split(lines[i], ' ');
+    if (fields.size() != 3) continue;  // "none"
+    const auto number = [&fields](std::size_t which) {
+      return static_cast<std::uint64_t>(std::max(parse_integer(fields[which]).value_or(0), 0LL));
+    };
+    all[i] = {.exists = true, .bytes = number(0), .files = number(1), .errors = number(2)};
+  }
+  co_return all;
 }
 
 }  // namespace caisson::session

@@ -21,6 +21,14 @@ struct FileEntry {
   std::int64_t modified = 0;  // seconds since 1970
 };
 
+// What there is below a directory of a box.
+struct DirectoryUsage {
+  bool exists = false;
+  std::uint64_t bytes = 0;  // on the disk
+  std::uint64_t files = 0;
+  std::uint64_t errors = 0;  // what could not be looked at
+};
+
 // Moves files in and out of boxes. A program of ours does it inside the box, as the payload's user:
 // whatever a payload does to its files meanwhile, nothing of the host is ever read or written. A
 // relative path starts in the session's workspace. Failures are validation_error, not_found,
@@ -59,6 +67,8 @@ class Files {
 
   Task<std::vector<FileEntry>> list(Session::Use session, std::string path);
   Task<void> remove(Session::Use session, std::string path);
+  // Of each of these directories, in their order.
+  Task<std::vector<DirectoryUsage>> usage(Session::Use session, std::vector<std::string> paths);
 
  private:
   Task<std::shared_ptr<Download::Mover>> start(Session::Use session,

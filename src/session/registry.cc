@@ -283,10 +283,10 @@ Task<void> Registry::remove_if_there(std::string id) {
   }
 }
 
-Session::Use Registry::use(const std::string& id) {
+Session::Use Registry::use(const std::string& id, bool touches) {
   const auto found = entries_.find(id);
   if (found == entries_.end() || !found->second->session) throw_not_found(id);
-  return Session::Use(found->second->session);
+  return Session::Use(found->second->session, touches);
 }
 
 SessionView Registry::view_of(const Session& session) {

@@ -72,8 +72,9 @@ class Registry {
   // The same, and a command in it. A timeout ends the session unless the request says otherwise.
   Task<model::ExecResult> exec(ExecRequest request);
 
-  // Holds a session that exists, for work in it that is no exec. Throws session_not_found.
-  Session::Use use(const std::string& id);
+  // Holds a session that exists, for work in it that is no exec. Work that does not touch it does
+  // not make it expire later. Throws session_not_found.
+  Session::Use use(const std::string& id, bool touches = true);
 
   bool contains(const std::string& id) const;
   std::optional<SessionView> find(const std::string& id) const;

@@ -70,16 +70,18 @@ class Session : public std::enable_shared_from_this<Session> {
   // Keeps a session from being reaped while it lives, and counts as a use at both ends.
   class Use {
    public:
-    explicit Use(std::shared_ptr<Session> session) : session_(std::move(session)) {
+    // One that does not touch keeps the session while it lasts, and no longer.
+    explicit Use(std::shared_ptr<Session> session, bool touches = true)
+        : session_(std::move(session)), touches_(touches) {
       ++session_->users_;
-      session_->touch();
+      if (touches_) session_->touch();
     }
     Use(Use&&) = default;
     Use& operator=(Use&&) = delete;
     ~Use() {
       if (!session_) return;
       --session_->users_;
-      session_->touch();
+      if (touches_) session_->touch();
     }
     Session& operator*() const { return *session_; }
     Session* operator->() const { return session_.get(); }
@@ -87,6 +89,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
    private:
     std::shared_ptr<Session> session_;
+    bool touches_;
   };
 
   // Throws session_not_found when the session is closed meanwhile, box_lost when its box ends,

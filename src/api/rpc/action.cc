@@ -21,6 +21,7 @@ const Action* find_action(std::string_view name) {
       {"box_verify_shared_workspace", {Scope::host, verify_shared_workspace}},
       {"box_shutdown", {Scope::host, shut_down}},
       {"box_status", {Scope::tenant, status}},
+      {"box_get_storage_analysis", {Scope::tenant, analyse_storage}},
       {"box_exec", {Scope::sandbox, exec}},
       {"box_create_session", {Scope::sandbox, create_session}},
       {"box_get_session", {Scope::sandbox, get_session}},

@@ -71,6 +71,8 @@ Task<boost::json::object> get_session(Call call);
 Task<boost::json::object> get_sessions(Call call);
 Task<boost::json::object> delete_session(Call call);
 
+Task<boost::json::object> analyse_storage(Call call);
+
 Task<boost::json::object> start_process(Call call);
 Task<boost::json::object> get_process(Call call);
 Task<boost::json::object> stop_process(Call call);

@@ -78,6 +78,11 @@ class Runtime {
     const std::optional<Turns::Turn> turn = co_await skills_.take();
     co_return co_await run_blocking(pool_, std::move(work));
   }
+  // Work on other directories, beside the event loop.
+  template <typename Work>
+  Task<std::invoke_result_t<Work>> with_disk(Work work) {
+    co_return co_await run_blocking(pool_, std::move(work));
+  }
 
  private:
   Task<void> remove_others(std::string name_space, std::int64_t generation);

@@ -11,8 +11,6 @@ from . import page
 from .runtimes import HERE, TRANSPORTS, VERSIONS, Engine, interpreter, try_caisson, try_own
 
 GROUPS = ("ordinary", "admission")
-# What the daemon is known to lack, by version and capability, with the reason that it gives.
-LACKING = {("0.7.18", "storage analysis"): "BoxError: ValueError: Action box_get_storage_analysis not found"}
 FOUND = {}  # by runtime, version and transport
 
 pytestmark = pytest.mark.slow
@@ -74,8 +72,7 @@ def test_the_sdk_finds_every_capability(own, start_daemon, tmp_path_factory, ver
         told += log
     FOUND["caisson", version, transport] = found
     failed = {name: one["reason"] for name, one in found.items() if one["result"] == "failed"}
-    lacking = {name: reason for (older, name), reason in LACKING.items() if older == version}
-    assert failed == lacking, told[-8000:]
+    assert failed == {}, told[-8000:]
 
 
 def test_the_page_tells_what_was_found(own):
