@@ -306,7 +306,8 @@ def test_who_comes_second_waits_until_the_first_goes(daemon, session):
     second = daemon.begin("attach", session, stdin=subprocess.PIPE)
     assert b"another client is attached" in second.stderr.readline()
     first.terminate()
-    first.communicate(timeout=LIMIT)
+    first.wait(LIMIT)  # before its input is closed: that would be the end of the process's, too
+    first.communicate()
     out, err = second.communicate(b"x\n", timeout=LIMIT)
     assert (second.returncode, out, err) == (7, b"got x\nend of input\n", b"")
 
