@@ -92,7 +92,7 @@ def try_own(engine, version, transport, directory, group="ordinary"):
             command, cwd=directory, env={**os.environ, **engine.env}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
-        wait_until(lambda: accepts(port), "the port of the runtime", 30)
+        wait_until(lambda: accepts(port), "the port of the runtime", 120)
         return drive(version, given)
     finally:
         runtime.send_signal(signal.SIGINT)
@@ -148,7 +148,7 @@ class Engine:
         with open(self.place / "log", "wb") as log:
             env = {**os.environ, **self.env}
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(self.answers, "the engine", 30)
+        wait_until(self.answers, "the engine", 60)
         tree = self.place / "tree"
         make_tree(tree)
         packed = self.place / "image.tar"
