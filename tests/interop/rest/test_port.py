@@ -54,13 +54,12 @@ class Answer:
 # W1: where it listens.
 
 
-def listening(pid):
-    """The local addresses of a process's listening sockets."""
-    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}")[8:-1] for fd in os.listdir(f"/proc/{pid}/fd")
-              if os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:")}  # fmt: skip
+def listening(daemon):
+    """The local addresses of a daemon's listening sockets."""
+    inodes = {link[len("socket:[") : -1] for link in daemon.open_files() if link.startswith("socket:")}
     found = []
     for family in ("tcp", "tcp6"):
-        with open(f"/proc/{pid}/net/{family}") as table:
+        with open(f"/proc/{daemon.pid}/net/{family}") as table:
             for line in table.readlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and fields[9] in inodes:
@@ -69,7 +68,7 @@ def listening(pid):
 
 
 def test_the_default_is_loopback_alone(daemon):
-    assert listening(daemon.pid) == ["0100007F"]
+    assert listening(daemon) == ["0100007F"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.77"])
@@ -84,7 +83,7 @@ def test_a_wider_address_without_a_token_is_refused(start_daemon, host):
 
 
 def test_a_wider_address_wants_the_token(guarded):
-    assert listening(guarded.pid) == ["00000000"]
+    assert listening(guarded) == ["00000000"]
     assert request(guarded).status == 401
     assert request(guarded, headers=f"Authorization: Bearer {guarded.token}\r\n").status == 200
 
@@ -455,7 +454,7 @@ def test_there_is_no_abstract_socket(daemon):
         with open(f"/proc/{daemon.pid}/net/unix") as table:
             return {line.split()[6]: line.split()[7] for line in table if len(line.split()) == 8 and "@" in line.split()[7]}
 
-    own = {os.readlink(f"/proc/{daemon.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{daemon.pid}/fd")}
+    own = daemon.open_files()
     assert not [name for inode, name in abstract().items() if f"socket:[{inode}]" in own]
 
 
