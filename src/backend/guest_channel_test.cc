@@ -387,7 +387,8 @@ TEST_F(GuestChannelTest, SendsALargeMessageInASealedMemoryFile) {
             wire::OwnerMessage(wire::Indirect{encoded.size()}));
   ASSERT_EQ(packet->fds.size(), 4u);
   const int memory = packet->fds[0].get();
-  EXPECT_EQ(::fcntl(memory, F_GET_SEALS), F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+  EXPECT_EQ(::fcntl(memory, F_GET_SEALS),
+            F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
   std::string content(encoded.size() + 1, '\0');
   ASSERT_EQ(::pread(memory, content.data(), content.size(), 0),
             static_cast<ssize_t>(encoded.size()));

@@ -85,8 +85,10 @@ UniqueFd memory_file(const std::string& name) {
 }
 
 void seal_memory_file(int fd, const std::string& name) {
-  check_syscall(name,
-                ::fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+  // Not F_SEAL_WRITE: it fails with EBUSY as long as anything else, such as the kernel when it
+  // compacts memory, holds a page. It protects from mappings that were writable before; none was.
+  check_syscall(name, ::fcntl(fd, F_ADD_SEALS,
+                              F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE));
 }
 
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content) {

@@ -34,7 +34,8 @@ void replace_file(const std::filesystem::path& path, std::string_view content,
 
 // An anonymous file, empty and writable until it is sealed.
 UniqueFd memory_file(const std::string& name);
-// From now on nobody changes the content of the memory file, whoever holds it.
+// From now on nobody changes the content of the memory file, whoever holds it. It must not have
+// been mapped writable.
 void seal_memory_file(int fd, const std::string& name);
 // Both, with this content; read from its beginning.
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -115,6 +116,23 @@ TEST(SealedMemoryFile, HoldsItsContentAndCannotBeChanged) {
   EXPECT_EQ(errno, EPERM);
   EXPECT_EQ(::ftruncate(fd.get(), 0), -1);
   EXPECT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK), -1);
+  EXPECT_EQ(::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0), MAP_FAILED);
+  void* mapped = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd.get(), 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  EXPECT_EQ(::mprotect(mapped, 4096, PROT_READ | PROT_WRITE), -1);
+  ::munmap(mapped, 4096);
+}
+
+TEST(SealedMemoryFile, IsSealedWhileAPageOfItIsInUse) {
+  const UniqueFd fd = memory_file("test");
+  write_all(fd.get(), "content", "memory");
+  auto [read_end, write_end] = make_pipe();
+  loff_t offset = 0;
+  ASSERT_EQ(::splice(fd.get(), &offset, write_end.get(), nullptr, 7, 0), 7);
+  seal_memory_file(fd.get(), "test");
+  EXPECT_EQ(::pwrite(fd.get(), "x", 1, 0), -1);
+  EXPECT_EQ(errno, EPERM);
 }
 
 TEST(SetNonblocking, MakesAnEmptyPipeAnswerAtOnce) {
