@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 constexpr unsigned kMaxRemovalDepth = 32;  // two descriptors each
-constexpr unsigned kMaxMeasureDepth = 100;
 constexpr int kAttempts = 16;
 
 struct CloseDirectory {
@@ -112,6 +111,7 @@ class TreeMeasure {
     struct stat info {};
     if (::fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return count_failure();
     if (S_ISDIR(info.st_mode)) {
+      ++usage_.directories;
       usage_.allocated += allocated(info);
       return below(directory, name, depth + 1);
     }
@@ -122,7 +122,7 @@ class TreeMeasure {
   }
 
   void below(int parent, const char* name, unsigned depth) {
-    if (depth == kMaxMeasureDepth) {
+    if (depth > kDeepestTree) {
       ++usage_.errors;
       return;
     }

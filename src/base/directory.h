@@ -17,11 +17,15 @@ void for_each_entry(int directory, std::string_view subject,
 // already is not an error. Takes a bounded number of descriptors, however deep the tree is.
 void remove_tree(int directory, const std::string& name);
 
+// What is nested deeper is not looked at: each level takes descriptors.
+inline constexpr unsigned kDeepestTree = 200;
+
 struct TreeUsage {
-  std::uint64_t size = 0;       // of what is no directory, as it says
-  std::uint64_t allocated = 0;  // on the disk, directories included
-  std::uint64_t files = 0;      // whatever is no directory
-  std::uint64_t errors = 0;     // what could not be looked at, or lies too deep
+  std::uint64_t size = 0;         // of what is no directory, as it says
+  std::uint64_t allocated = 0;    // on the disk, directories included
+  std::uint64_t files = 0;        // whatever is no directory
+  std::uint64_t directories = 0;  // without the one that is measured
+  std::uint64_t errors = 0;       // what could not be looked at, or lies deeper than kDeepestTree
 };
 
 // What is below a directory. Follows no symlink; a file with several names counts once; what goes

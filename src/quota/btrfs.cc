@@ -103,7 +103,7 @@ void Btrfs::bring_in(const fs::path& path, const Limit& limit) {
   Record record{.driver = std::string(name()), .limit = limit};
   record.directory = path;
   const UniqueFd old = open_file(path, kDirectory);
-  check_fits(path, {.bytes = measure_tree(old.get()).bytes}, limit);
+  check_fits(path, {.bytes = needed_by(old.get()).bytes}, limit);
   ledger_.put(record);
   if (!is_subvolume(path)) {
     const fs::path place = beside(record);

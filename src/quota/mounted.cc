@@ -66,7 +66,7 @@ void Mounted::bring_in(const fs::path& path, const Limit& limit) {
                     "directory on which nothing is mounted"));
   }
   const UniqueFd old = open_file(path, kDirectory);
-  check_fits(path, measure_tree(old.get()), limit);
+  check_fits(path, needed_by(old.get()), limit);
   ledger_.make_root();
   Record record{.driver = std::string(name()), .phase = Phase::emptying, .limit = limit};
   record.directory = path;

@@ -126,7 +126,7 @@ void Project::apply(const fs::path& directory, const Limit& limit) {
   std::optional<Record> record = ledger_.find(path);
   const UniqueFd fd = open_file(path, kDirectory);
   if (!record) {
-    check_fits(path, measure_tree(fd.get()), limit);
+    check_fits(path, needed_by(fd.get()), limit);
     record = Record{.driver = std::string(name()), .limit = limit};
     record->directory = path;
     begin(*record, fd.get());

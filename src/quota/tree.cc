@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "base/directory.h"
@@ -180,18 +179,14 @@ void copy_attributes(int from, int to) {
   check_syscall("times", ::futimens(to, times));
 }
 
-Limit measure_tree(int directory) {
-  Limit sum;
-  std::set<FileKey> seen;  // files with several names
-  walk(directory, [&](int, const std::string&, const struct stat& status) {
-    if (!S_ISDIR(status.st_mode) && status.st_nlink > 1 &&
-        !seen.insert({status.st_dev, status.st_ino}).second) {
-      return;
-    }
-    sum.bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
-    ++sum.inodes;
-  });
-  return sum;
+Limit needed_by(int directory) {
+  const TreeUsage usage = measure_tree(directory);
+  if (usage.errors > 0) {
+    throw Error(ErrorCode::validation_error,
+                str(usage.errors, " entries cannot be read or are nested deeper than ",
+                    kDeepestTree, " levels; mend or flatten them"));
+  }
+  return {.bytes = usage.allocated, .inodes = usage.files + usage.directories};
 }
 
 void empty_tree(int directory) {

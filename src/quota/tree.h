@@ -7,8 +7,6 @@
 // kDeepestTree is an error instead of a lack of descriptors. Descriptors are of directories.
 namespace caisson::quota {
 
-inline constexpr unsigned kDeepestTree = 200;
-
 // Copies everything below `from` into `to`: contents with their holes, owners, modes, times,
 // extended attributes, hard links. What the target file system cannot hold of the attributes is
 // left out.
@@ -17,8 +15,8 @@ void copy_tree(int from, int to);
 // Owner, mode, times and extended attributes of the directory itself.
 void copy_attributes(int from, int to);
 
-// What is below the directory.
-Limit measure_tree(int directory);
+// The limit that what is below the directory would just keep.
+Limit needed_by(int directory);
 
 // Removes everything below it.
 void empty_tree(int directory);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/xattr.h>
 
+#include "base/directory.h"
 #include "quota/scene_for_test.h"
 
 namespace caisson::quota {
@@ -74,7 +75,7 @@ TEST_F(QuotaTree, CountsAFileWithTwoNamesOnce) {
   std::filesystem::create_hard_link(directory_ / "from/a", directory_ / "from/b");
   std::filesystem::create_directory(directory_ / "from/c");
   sync_tree(from_.get(), "from");
-  const Limit sum = measure_tree(from_.get());
+  const Limit sum = needed_by(from_.get());
   EXPECT_EQ(sum.inodes, 2u);
   EXPECT_GE(sum.bytes, 100'000u);
   EXPECT_LT(sum.bytes, 120'000u);
@@ -98,7 +99,7 @@ TEST_F(QuotaTree, RefusesWhatIsNestedWithoutEnd) {
     at = open_file_at(at.get(), "d", O_RDONLY | O_DIRECTORY);
   }
   EXPECT_EQ(code_of([&] { copy_tree(from_.get(), to_.get()); }), ErrorCode::validation_error);
-  EXPECT_EQ(code_of([&] { measure_tree(from_.get()); }), ErrorCode::validation_error);
+  EXPECT_EQ(code_of([&] { needed_by(from_.get()); }), ErrorCode::validation_error);
 }
 
 }  // namespace
