@@ -5,7 +5,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "async/sleep.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -22,13 +21,19 @@ constexpr auto kQuickRound = std::chrono::seconds(1);
 
 class Counted {
  public:
-  explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+  Counted(std::size_t& count, Signal& uncounted) : count_(count), uncounted_(uncounted) {
+    ++count_;
+  }
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
-  ~Counted() { --count_; }
+  ~Counted() {
+    --count_;
+    uncounted_.notify();
+  }
 
  private:
   std::size_t& count_;
+  Signal& uncounted_;
 };
 
 }  // namespace
@@ -41,6 +46,7 @@ Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& back
       keeper_(keeper),
       settings_(settings),
       pool_(executor_, backend_, settings_.pooled_kinds),
+      made_(executor_),
       house_timer_(executor_),
       closings_(executor_),
       tasks_(executor_) {}
@@ -53,9 +59,8 @@ Task<void> Registry::stop() {
     for (const auto& [id, entry] : all) begin_closing(entry);
     co_await closings_.finish();
     // A creation that was under way has noticed by now that it came too late, or soon will.
-    const bool busy = being_made_ > 0;
-    if (!busy) break;
-    co_await sleep_for(std::chrono::milliseconds(1));
+    if (being_made_ == 0) break;
+    co_await made_.wait();
   }
   co_await pool_.stop();
 }
@@ -160,7 +165,7 @@ void Registry::check_capacity() const {
 
 Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::BoxSpec spec) {
   check_capacity();
-  const Counted counted(being_made_);
+  const Counted counted(being_made_, made_);
   const Deadline started = Clock::now();
   model::BoxSpec wanted = spec;
   ReadyBox ready;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async/event.h"
+#include "async/signal.h"
 #include "async/task.h"
 #include "async/task_group.h"
 #include "async/turns.h"
@@ -151,6 +152,7 @@ class Registry {
   bool stopping_ = false;
   std::function<Task<void>(std::string id)> removal_handler_;
   std::function<Task<void>(std::string id)> end_handler_;
+  Signal made_;  // or not: being_made_ went down
   boost::asio::steady_timer house_timer_;
   TaskGroup closings_;
   TaskGroup tasks_;
