@@ -17,6 +17,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/str.h"
+#include "model/box_spec.h"
 
 namespace caisson::backend {
 namespace {
@@ -330,8 +332,7 @@ Task<RunResult> run(Box& box, RunRequest request) {
 std::vector<std::string> default_environment() {
   return {
       "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-      "HOME=/home/box",  // the one place that every box can write to
-      "LANG=C.UTF-8",
+      str("HOME=", model::kBoxHome), "LANG=C.UTF-8",
       "PYTHONUNBUFFERED=1",  // a server's answers leave it when they are given, not when 8 KiB are
                              // full
   };

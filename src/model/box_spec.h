@@ -18,6 +18,8 @@ std::string_view to_string(MountMode mode);
 
 inline constexpr std::string_view kDefaultImage = "rockchin/langbot-sandbox:latest";
 inline constexpr std::string_view kDefaultMountPath = "/workspace";
+// Of the user in a box, who can always write there.
+inline constexpr char kBoxHome[] = "/home/box";
 inline constexpr std::int64_t kDefaultTimeoutSec = 30;
 
 // The least a box can be given, and the most that has a meaning. A greater number is accepted and

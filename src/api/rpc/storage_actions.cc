@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "model/box_spec.h"
 
 // What a workspace takes, on the host and in its boxes.
 namespace caisson::api::rpc {
@@ -20,6 +21,12 @@ namespace fs = std::filesystem;
 using session::DirectoryUsage;
 
 namespace {
+
+constexpr char kTemporary[] = "/tmp";
+
+std::string caches() {
+  return str(model::kBoxHome, "/.cache");
+}
 
 // What is a part of another entry says of which.
 struct Place {
@@ -91,7 +98,7 @@ Task<void> measure_box(const Call& call, const session::SessionView& view, bool 
                        InBoxes& sums) {
   const Services& services = call.runtime.services();
   const std::string& id = view.info.session_id;
-  std::vector<std::string> paths{view.info.mount_path, "/home/box/.cache", "/tmp"};
+  std::vector<std::string> paths{view.info.mount_path, caches(), kTemporary};
   std::vector<DirectoryUsage> found;
   try {
     found = co_await services.files.usage(services.sessions.use(id, false), std::move(paths));
@@ -119,16 +126,15 @@ json::array entries_of(InBoxes sums) {
   };
   constexpr std::string_view kScope = "sandbox_sessions";
   json::array entries{
-      entry({"session_workspaces", of("/workspace", sums.measured, "sandbox")}, sums.workspaces,
-            kScope),
-      entry({"session_caches", of("/home/box/.cache", sums.measured, "sandbox")}, sums.caches,
-            kScope),
-      entry({"session_temp", of("/tmp", sums.measured, "sandbox")}, sums.temporary, kScope)};
+      entry({"session_workspaces", of(model::kDefaultMountPath, sums.measured, "sandbox")},
+            sums.workspaces, kScope),
+      entry({"session_caches", of(caches(), sums.measured, "sandbox")}, sums.caches, kScope),
+      entry({"session_temp", of(kTemporary, sums.measured, "sandbox")}, sums.temporary, kScope)};
   if (sums.with_processes > 0) {
-    entries.push_back(
-        entry({"managed_process_workspaces",
-               of("/workspace", sums.with_processes, "managed-process"), "session_workspaces"},
-              sums.of_processes, kScope));
+    entries.push_back(entry({"managed_process_workspaces",
+                             of(model::kDefaultMountPath, sums.with_processes, "managed-process"),
+                             "session_workspaces"},
+                            sums.of_processes, kScope));
   }
   return entries;
 }

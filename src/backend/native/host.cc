@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/box_spec.h"
 
 namespace caisson::backend::native {
 
@@ -161,7 +162,7 @@ Host inspect_host() {
 std::string passwd_with_box_user(std::string_view base) {
   std::string file(base);
   add_entry(file, "root:x:0:0:root:/root:/usr/sbin/nologin");
-  add_entry(file, str("box:x:", kPayloadId, ":", kPayloadId, "::/home/box:/bin/sh"));
+  add_entry(file, str("box:x:", kPayloadId, ":", kPayloadId, "::", model::kBoxHome, ":/bin/sh"));
   add_entry(file, str("caisson:x:", kGuestId, ":", kGuestId, "::/:/usr/sbin/nologin"));
   add_entry(file, "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin");
   return file;

@@ -33,7 +33,7 @@ constexpr const char* kMasked[] = {"/proc/kcore",      "/proc/keys",          "/
                                    "/proc/scsi",       "/proc/sched_debug"};
 constexpr const char* kProcReadOnly[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"};
 // Where every root has a directory: mounts at or below these need no root of their own.
-constexpr const char* kSharedPlaces[] = {"/workspace", "/tmp", "/home/box"};
+constexpr const char* kSharedPlaces[] = {"/workspace", "/tmp", model::kBoxHome};
 
 // Where the host's tree stays reachable for an ordinary user's launcher, who binds mounts from it.
 // Boxes unmount it. An image has no directory for it, but a /run that is covered by a tmpfs then.
@@ -65,7 +65,7 @@ void add_files(Plan& plan, const std::vector<std::pair<std::string, std::string>
 void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
   const std::uint32_t owner = root_owner(host);
   plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
-  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt",
+  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", model::kBoxHome, "/mnt",
                            "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
   }
@@ -199,8 +199,8 @@ class BoxPlanner {
     const bool writable = !request_.read_only_root;
     const std::uint32_t owner = writable ? payload_ : root_owner(host_);
     plan_.emplace_back(NewRoot{request_.scratch_bytes, request_.scratch_inodes, owner});
-    for (const char* path : {"/home", "/home/box", "/mnt", "/opt", "/proc", "/run", "/srv", "/tmp",
-                             "/var", "/var/lib", "/workspace"}) {
+    for (const char* path : {"/home", model::kBoxHome, "/mnt", "/opt", "/proc", "/run", "/srv",
+                             "/tmp", "/var", "/var/lib", "/workspace"}) {
       plan_.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
     }
     plan_.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = root_owner(host_)});
@@ -237,7 +237,7 @@ class BoxPlanner {
     };
     add("tmp", "/tmp", 01777);
     add("shm", "/dev/shm", 01777);
-    add("home", "/home/box", 0755);
+    add("home", model::kBoxHome, 0755);
     if (!mounted("/workspace")) add("workspace", "/workspace", 0755);
     if (request_.workspace_path != "/workspace" && !mounted(request_.workspace_path)) {
       add("workspace-alias", request_.workspace_path, 0755);
