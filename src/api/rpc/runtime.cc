@@ -33,6 +33,7 @@ Runtime::Runtime(const boost::asio::any_io_executor& executor, const Services& s
       admission_(configuration.config().admission),
       names_(services_.sessions),
       skills_(executor),
+      disk_(executor),
       tasks_(executor) {
   // Sessions that outlived a daemon tell how far their workspaces have come.
   for (const session::SessionView& view : services_.sessions.list()) {

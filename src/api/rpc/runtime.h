@@ -78,9 +78,10 @@ class Runtime {
     const std::optional<Turns::Turn> turn = co_await skills_.take();
     co_return co_await run_blocking(pool_, std::move(work));
   }
-  // Work on other directories, beside the event loop.
+  // Looks at other directories, one at a time, beside the event loop and the skill store.
   template <typename Work>
   Task<std::invoke_result_t<Work>> with_disk(Work work) {
+    const std::optional<Turns::Turn> turn = co_await disk_.take();
     co_return co_await run_blocking(pool_, std::move(work));
   }
 
@@ -100,7 +101,8 @@ class Runtime {
   session::Admission admission_;
   NameBook names_;
   Turns skills_;
-  boost::asio::thread_pool pool_{1};
+  Turns disk_;
+  boost::asio::thread_pool pool_{2};  // one for each
   TaskGroup tasks_;
 };
 
