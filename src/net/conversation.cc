@@ -1,11 +1,8 @@
 #include "net/conversation.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <utility>
-
-#include "base/random.h"
 
 namespace caisson::net {
 
@@ -20,18 +17,6 @@ std::size_t cost_of(const Message& message) {
 }
 
 }  // namespace
-
-struct Conversation::Writing {
-  explicit Writing(Conversation& owner) : conversation(owner) { owner.writing_ = true; }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-  ~Writing() {
-    conversation.writing_ = false;
-    if (!whole) conversation.lose("the connection broke while a frame was written");
-  }
-  Conversation& conversation;
-  bool whole = false;
-};
 
 Conversation::Conversation(std::shared_ptr<Stream> stream, Role role, WebSocketOptions options)
     : stream_(std::move(stream)),
@@ -139,118 +124,21 @@ bool Conversation::inbox_full() const {
   return inbox_bytes_ >= kMaxInbox && !closing_;
 }
 
+std::optional<Message> Conversation::read_now() {
+  if (inbox_.empty()) return std::nullopt;
+  Message message = std::move(inbox_.front());
+  inbox_.pop_front();
+  inbox_bytes_ -= cost_of(message);
+  if (!inbox_full()) fetched_.notify();
+  return message;
+}
+
 Task<std::optional<Message>> Conversation::read(std::shared_ptr<Conversation> self) {
   for (;;) {
-    if (!self->inbox_.empty()) {
-      Message message = std::move(self->inbox_.front());
-      self->inbox_.pop_front();
-      self->inbox_bytes_ -= cost_of(message);
-      if (!self->inbox_full()) self->fetched_.notify();
-      co_return message;
-    }
+    if (std::optional<Message> message = self->read_now()) co_return message;
     if (self->closing_) co_return std::nullopt;
     co_await self->arrived_.wait();
   }
-}
-
-// Writing.
-
-MaskKey Conversation::next_key() {
-  MaskKey key{};
-  if (random_used_ == random_.size()) {
-    fill_randomly(random_.data(), random_.size());
-    random_used_ = 0;
-  }
-  std::memcpy(key.data(), random_.data() + random_used_, key.size());
-  random_used_ += key.size();
-  return key;
-}
-
-void Conversation::append_control(std::string& out, Opcode opcode, std::string payload) {
-  FrameHead head{.opcode = opcode, .length = payload.size()};
-  if (role_ == Role::client) {
-    head.mask = next_key();
-    apply_mask(payload, *head.mask, 0);
-  }
-  append_frame_head(out, head);
-  out += payload;
-}
-
-// The control frames that are to be sent. Nothing comes behind a Close.
-std::string Conversation::take_control() {
-  std::string bytes;
-  if (pong_) append_control(bytes, Opcode::pong, *std::exchange(pong_, std::nullopt));
-  if (ping_) append_control(bytes, Opcode::ping, *std::exchange(ping_, std::nullopt));
-  if (close_) {
-    append_control(bytes, Opcode::close, *std::exchange(close_, std::nullopt));
-    close_begun_ = true;
-  }
-  return bytes;
-}
-
-// Sends control frames now, unless somebody writes: then they follow the frame that is being sent.
-void Conversation::flush() {
-  if (writing_ || lost_) return;
-  std::string bytes = take_control();
-  if (bytes.empty()) return;
-  const std::size_t sent = stream_->write_now(bytes);
-  if (sent == bytes.size()) return written();
-  writing_ = true;
-  tasks_.spawn("websocket control frames", write_control(shared_from_this(), bytes.substr(sent)));
-}
-
-Task<void> Conversation::write_control(std::shared_ptr<Conversation> self, std::string bytes) {
-  {
-    Writing writing(*self);
-    const std::array<std::string_view, 1> pieces = {bytes};
-    writing.whole = co_await self->stream_->write(pieces, std::nullopt);
-    if (!writing.whole) co_return;
-  }
-  self->written();
-}
-
-// What was being written is written.
-void Conversation::written() {
-  if (close_begun_) close_sent_ = true;
-  check_closed();
-  may_write_.notify();
-  flush();
-}
-
-// The head of a piece of a message.
-FrameHead Conversation::next_head(const Message& message, std::size_t at, std::size_t size) {
-  const Opcode kind = message.kind == MessageKind::text ? Opcode::text : Opcode::binary;
-  FrameHead head{.final = at + size == message.data.size(),
-                 .opcode = at == 0 ? kind : Opcode::continuation,
-                 .length = size};
-  if (role_ == Role::client) head.mask = next_key();
-  return head;
-}
-
-Task<bool> Conversation::write(std::shared_ptr<Conversation> self, Message message) {
-  const auto turn = co_await self->writers_.take();
-  const std::size_t longest =
-      self->options_.max_fragment > 0 ? self->options_.max_fragment : message.data.size();
-  std::size_t at = 0;
-  do {
-    while (self->writing_) co_await self->may_write_.wait();
-    if (self->closing_) co_return false;
-    const std::span<char> piece =
-        std::span(message.data).subspan(at, std::min(longest, message.data.size() - at));
-    const FrameHead head = self->next_head(message, at, piece.size());
-    if (head.mask) apply_mask(piece, *head.mask, 0);
-    std::string front = self->take_control();
-    append_frame_head(front, head);
-    {
-      Writing writing(*self);
-      const std::array<std::string_view, 2> pieces = {front, {piece.data(), piece.size()}};
-      writing.whole = co_await self->stream_->write(pieces, std::nullopt);
-      if (!writing.whole) co_return false;
-    }
-    self->written();
-    at += piece.size();
-  } while (at < message.data.size());
-  co_return true;
 }
 
 // Ending.

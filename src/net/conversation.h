@@ -3,10 +3,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "async/event.h"
 #include "async/signal.h"
@@ -34,10 +36,13 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   // The coroutines keep the conversation, so that a WebSocket may go while they wait.
   static Task<std::optional<Message>> read(std::shared_ptr<Conversation> self);
   static Task<bool> write(std::shared_ptr<Conversation> self, Message message);
+  static Task<bool> write_texts(std::shared_ptr<Conversation> self, std::vector<std::string> texts,
+                                std::function<void(std::size_t)> taken);
   static Task<void> close(std::shared_ptr<Conversation> self, CloseReason reason);
   // Closes, and returns when nothing reads or writes any more.
   static Task<void> finish(std::shared_ptr<Conversation> self, CloseReason reason);
 
+  std::optional<Message> read_now();
   // Sends the Close and does not wait. Does nothing when closing has begun.
   void begin_close(CloseReason reason);
   // Looks after what has a deadline: pings, a silent peer, closing.
@@ -66,7 +71,9 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   void on_close();
   bool inbox_full() const;
 
+  Task<bool> may_write();
   FrameHead next_head(const Message& message, std::size_t at, std::size_t size);
+  void append_text(std::string& out, std::string text);
   MaskKey next_key();
   void append_control(std::string& out, Opcode opcode, std::string payload);
   std::string take_control();

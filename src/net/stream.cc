@@ -94,10 +94,14 @@ Task<bool> Stream::fill() {
 Task<std::size_t> Stream::read_into(std::span<char> room) {
   if (at_end_ || expired_) co_return 0;
   unwatch();
-  const auto [error, bytes] =
-      co_await socket_.async_read_some(asio::buffer(room.data(), room.size()), kAsTuple);
+  const std::array<asio::mutable_buffer, 2> places = {asio::buffer(room.data(), room.size()),
+                                                      asio::buffer(buffer_.get(), capacity_)};
+  const auto [error, bytes] = co_await socket_.async_read_some(places, kAsTuple);
   if (error) set_ended();
-  co_return error || expired_ ? 0 : bytes;
+  if (error || expired_) co_return 0;
+  const std::size_t direct = std::min(bytes, room.size());
+  end_ = bytes - direct;
+  co_return direct;
 }
 
 Task<bool> Stream::write(std::span<const std::string_view> pieces,

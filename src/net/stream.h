@@ -35,7 +35,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Waits for more bytes behind those that are buffered. False: the peer has closed, the deadline
   // has passed or the connection has failed.
   Task<bool> fill();
-  // Waits for bytes and puts them elsewhere, when nothing is buffered. 0 where fill() is false.
+  // Waits for bytes when none are buffered, and puts as many as fit elsewhere; those behind them
+  // are buffered. Returns how many are in `room`; 0 where fill() is false.
   Task<std::size_t> read_into(std::span<char> room);
   // Writes all pieces, in one system call where the peer keeps up. The deadline is moved on by
   // `patience` with every byte that the peer takes, and left alone without one. False as above.

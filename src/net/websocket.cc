@@ -17,6 +17,10 @@ Task<std::optional<Message>> WebSocket::read() {
   return Conversation::read(conversation_);
 }
 
+std::optional<Message> WebSocket::read_now() {
+  return conversation_->read_now();
+}
+
 Task<bool> WebSocket::write(Message message) {
   return Conversation::write(conversation_, std::move(message));
 }
@@ -27,6 +31,11 @@ Task<bool> WebSocket::write_text(std::string text) {
 
 Task<bool> WebSocket::write_binary(std::string bytes) {
   return write({.kind = MessageKind::binary, .data = std::move(bytes)});
+}
+
+Task<bool> WebSocket::write_texts(std::vector<std::string> texts,
+                                  std::function<void(std::size_t)> taken) {
+  return Conversation::write_texts(conversation_, std::move(texts), std::move(taken));
 }
 
 Task<void> WebSocket::close(CloseReason reason) {

@@ -2,9 +2,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "async/event.h"
 #include "async/task.h"
@@ -26,8 +28,8 @@ struct WebSocketOptions {
 // One end of a websocket (RFC 6455, without extensions), the server's or the client's. It lives on
 // the thread of its event loop.
 //
-// Frames are read also while nobody calls read(): pings are answered at once, except behind a
-// frame of ours that is half sent and behind more unread messages than 256 KiB.
+// Frames are read also while nobody calls read(): pings are answered at once, except behind
+// frames of ours that are half sent and behind more unread messages than 256 KiB.
 //
 // A peer that lets nothing be heard for one interval gets a ping, and after two it is given up.
 // What counts as a sign of life is any byte that comes from it and, when it has fallen behind, that
@@ -46,6 +48,8 @@ class WebSocket {
   // The next message, whole; nullopt when there will be none: closing has begun on either side or
   // the connection is lost. What the peer sent before it closed is still read.
   Task<std::optional<Message>> read();
+  // The next message if it has come already.
+  std::optional<Message> read_now();
 
   // Returns when the system has taken the message, which may be long after the call. A text must be
   // UTF-8. False: nobody will take it, as above. Messages of several writers go one after the
@@ -53,6 +57,9 @@ class WebSocket {
   Task<bool> write(Message message);
   Task<bool> write_text(std::string text);
   Task<bool> write_binary(std::string bytes);
+  // Several, each at most max_fragment long, in one system call where the peer keeps up. `taken` is
+  // told how many the system has taken, whenever there are more.
+  Task<bool> write_texts(std::vector<std::string> texts, std::function<void(std::size_t)> taken);
 
   // Tells the peer, and returns when it has answered or the deadline has passed.
   Task<void> close(CloseReason reason = {});

@@ -147,6 +147,16 @@ TEST_F(WebSocketFaultsTest, SeesAPeerThatGoesWithoutClosing) {
   EXPECT_EQ(routes_.last_code, 1006);
 }
 
+TEST_F(WebSocketFaultsTest, SaysHowManyOfManyTextsWereTakenWhenThePeerGoes) {
+  start();
+  RawWebSocket client = open("/numbers/3000");
+  EXPECT_EQ(client.read(Opcode::text), numbered_text(0));
+  ASSERT_TRUE(eventually([&] { return routes_.numbers_taken > 0; }));
+  client.close();
+  ASSERT_TRUE(eventually([&] { return routes_.ended == 1; }));
+  EXPECT_LT(routes_.numbers_taken, 3000u);
+}
+
 TEST_F(WebSocketFaultsTest, WaitsForTheAnswerToItsCloseForAWhileOnly) {
   routes_.options.close_deadline = milliseconds(20);
   start(attentive());

@@ -81,12 +81,17 @@ class RawWebSocket : public RawClient {
   }
 };
 
+inline std::string numbered_text(int number) {
+  return std::to_string(number).append(4096, '.');
+}
+
 // Routes that hold conversations, and what their handlers saw.
 struct Conversations {
   WebSocketOptions options;
   std::atomic<int> begun = 0;
   std::atomic<int> ended = 0;
-  std::atomic<int> last_code = 0;  // with which the last one ended
+  std::atomic<int> last_code = 0;              // with which the last one ended
+  std::atomic<std::size_t> numbers_taken = 0;  // of the texts of /numbers
 
   void note(const WebSocket& socket) {
     last_code = static_cast<int>(socket.reason().code);
@@ -122,6 +127,20 @@ struct Conversations {
       ++begun;
       for (bool taken = true; taken;)
         taken = co_await socket.write_text(std::string(8u << 20, 'x'));
+      note(socket);
+    });
+    // Writes texts that begin with numbers, all at once.
+    add("/numbers/{count}", [this](Exchange& exchange) -> Task<void> {
+      WebSocket socket = co_await exchange.accept_websocket(options);
+      std::vector<std::string> texts;
+      for (int number = 0; number < std::stoi(exchange.param("count")); ++number) {
+        texts.push_back(numbered_text(number));
+      }
+      ++begun;
+      co_await socket.write_texts(std::move(texts), [this](std::size_t now) {
+        EXPECT_GT(now, numbers_taken);
+        numbers_taken = now;
+      });
       note(socket);
     });
     // Says good-bye.

@@ -209,6 +209,39 @@ TEST_F(WebSocketTest, EchoesMessagesWithoutFragments) {
   EXPECT_EQ(run(io_, echo_sizes(client, sizes)), 3);
 }
 
+TEST_F(WebSocketTest, WritesManyTextsAtOnceAsFarAsTheyAreTaken) {
+  RawWebSocket client = open("/numbers/3000");  // more than the buffers of the system hold
+  for (int number = 0; number < 3000; ++number) {
+    ASSERT_EQ(client.read(Opcode::text), numbered_text(number));
+  }
+  EXPECT_TRUE(eventually([&] { return routes_.numbers_taken == 3000; }));
+}
+
+// Sends all at once and reads what comes without waiting as long as there is any.
+Task<std::vector<std::string>> echo_together(Client& client, std::vector<std::string> texts) {
+  WebSocketRequest request{.target = "/echo"};
+  WebSocketAnswer answer = co_await client.open_websocket(std::move(request));
+  WebSocket& socket = answer.socket.value();
+  const std::size_t count = texts.size();
+  const bool taken = co_await socket.write_texts(std::move(texts), [](std::size_t) {});
+  EXPECT_TRUE(taken);
+  std::vector<std::string> echoed;
+  while (echoed.size() < count) {
+    std::optional<Message> message = co_await socket.read();
+    if (!message) break;
+    for (; message; message = socket.read_now()) echoed.push_back(std::move(message->data));
+  }
+  EXPECT_FALSE(socket.read_now());
+  co_return echoed;
+}
+
+TEST_F(WebSocketTest, AClientWritesManyTextsAtOnceToo) {
+  Client client(io_.get_executor(), address());
+  std::vector<std::string> texts = {""};
+  for (int number = 0; number < 100; ++number) texts.push_back(numbered_text(number));
+  EXPECT_EQ(run(io_, echo_together(client, texts)), texts);
+}
+
 TEST_F(WebSocketTest, ConnectsByTheUnixSocket) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "run" / "api.sock";
