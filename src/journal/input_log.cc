@@ -4,6 +4,7 @@
 #include <linux/falloc.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +29,8 @@ constexpr std::array<char, 8> kMagic = {'C', 'A', 'I', 'S', 'I', 'N', '1', '\n'}
 // writing zeros into it, which a reader of the pipe would see; no folio is larger than this, and
 // all are aligned to their size.
 constexpr std::uint64_t kReleaseUnit = 2u << 20;
+
+constexpr std::size_t kMaxVectors = 128;  // of one system call
 
 struct Slot {
   Atomic generation;
@@ -104,11 +107,12 @@ std::optional<InputState> find_input_state(std::span<const std::byte> memory) {
 }
 
 InputLog::InputLog(fs::path path, UniqueFd file, MappedFile mapped, InputState state,
-                   std::uint64_t max_queued)
+                   std::uint64_t position, std::uint64_t max_queued)
     : path_(std::move(path)),
       file_(std::move(file)),
       mapped_(std::move(mapped)),
       state_(state),
+      position_(position),
       max_queued_(max_queued) {}
 
 InputLog InputLog::create(const fs::path& directory, const std::string& name,
@@ -121,7 +125,7 @@ InputLog InputLog::create(const fs::path& directory, const std::string& name,
     publish_in(bytes, {});
     MappedFile mapped = MappedFile::create(
         state_path(path), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    return {path, std::move(file), std::move(mapped), {}, max_queued};
+    return {path, std::move(file), std::move(mapped), {}, 0, max_queued};
   } catch (const SystemError& error) {
     ::unlink(path.c_str());
     if (!is_full(error.error_number())) throw;
@@ -153,7 +157,9 @@ InputLog InputLog::open(const fs::path& directory, const std::string& name, Uniq
     throw Error(ErrorCode::internal_error,
                 str("input log ", path.native(), ": ", problem, "; start the process again"));
   }
-  return {path, std::move(kept), std::move(mapped), *state, max_queued};
+  return {
+      path,      std::move(kept), std::move(mapped), *state, static_cast<std::uint64_t>(position),
+      max_queued};
 }
 
 void InputLog::remove(const fs::path& directory, const std::string& name) {
@@ -163,36 +169,47 @@ void InputLog::remove(const fs::path& directory, const std::string& name) {
   }
 }
 
-std::uint64_t InputLog::position() const {
-  return static_cast<std::uint64_t>(
-      check_syscall(path_.native(), ::lseek(file_.get(), 0, SEEK_CUR)));
-}
-
 void InputLog::publish(const InputState& state) {
   publish_in(mapped_.bytes(), state);
   state_ = state;
 }
 
-Appended InputLog::append(std::uint64_t sequence, std::string_view bytes) {
+Appended InputLog::append(std::uint64_t sequence, std::span<const std::string_view> pieces) {
   if (sequence != 0 && sequence <= state_.last_sequence) return Appended::already_written;
   if (state_.closed) return Appended::closed;
-  if (queued() > 0 && queued() + bytes.size() > max_queued_) return Appended::busy;
-  std::uint64_t offset = state_.end;
-  while (!bytes.empty()) {
-    const ssize_t put =
-        ::pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+  std::size_t size = 0;
+  for (const std::string_view piece : pieces) size += piece.size();
+  if (queued() > 0 && queued() + size > max_queued_) return Appended::busy;
+  write(pieces);
+  publish({.end = state_.end + size, .last_sequence = std::max(sequence, state_.last_sequence)});
+  return Appended::written;
+}
+
+// Behind the end, where nothing counts yet.
+void InputLog::write(std::span<const std::string_view> pieces) {
+  auto offset = static_cast<off_t>(state_.end);
+  std::size_t done = 0;  // of the first piece
+  while (!pieces.empty()) {
+    std::array<iovec, kMaxVectors> vectors;
+    std::size_t count = 0;
+    for (const std::string_view piece : pieces.first(std::min(pieces.size(), vectors.size()))) {
+      const std::string_view left = count == 0 ? piece.substr(done) : piece;
+      vectors.at(count++) = {const_cast<char*>(left.data()), left.size()};
+    }
+    const ssize_t put = ::pwritev(file_.get(), vectors.data(), static_cast<int>(count), offset);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && is_full(errno)) {
       throw Error(ErrorCode::storage_full,
                   str("input log ", path_.native(), ": ", error_text(errno),
                       "; nothing was accepted: free space and send it again"));
     }
-    check_syscall(path_.native(), put);
-    offset += static_cast<std::uint64_t>(put);
-    bytes.remove_prefix(static_cast<std::size_t>(put));
+    offset += check_syscall(path_.native(), put);
+    done += static_cast<std::size_t>(put);
+    while (!pieces.empty() && done >= pieces.front().size()) {
+      done -= pieces.front().size();
+      pieces = pieces.subspan(1);
+    }
   }
-  publish({.end = offset, .last_sequence = std::max(sequence, state_.last_sequence)});
-  return Appended::written;
 }
 
 void InputLog::close() {
@@ -224,6 +241,7 @@ Fed InputLog::feed(int pipe, std::size_t at_most) {
                   str("input log ", path_.native(), ": somebody has shortened the file"));
     }
     fed.bytes += static_cast<std::size_t>(moved);
+    position_ += static_cast<std::uint64_t>(moved);
   }
   release(pipe);
   return fed;
@@ -231,11 +249,10 @@ Fed InputLog::feed(int pipe, std::size_t at_most) {
 
 // Gives back the space of what the process has read. A failure is made good at the next call.
 void InputLog::release(int pipe) {
-  const std::uint64_t moved = position();
-  if (moved < released_ + kReleaseUnit) return;
+  if (position_ < released_ + kReleaseUnit) return;
   int in_pipe = 0;
   check_syscall("input pipe", ::ioctl(pipe, FIONREAD, &in_pipe));
-  const std::uint64_t read = moved - std::min(moved, static_cast<std::uint64_t>(in_pipe));
+  const std::uint64_t read = position_ - std::min(position_, static_cast<std::uint64_t>(in_pipe));
   const std::uint64_t to = read / kReleaseUnit * kReleaseUnit;
   if (to <= released_) return;
   const int failed = ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

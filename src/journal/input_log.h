@@ -67,9 +67,12 @@ class InputLog {
   // For another process to keep: its position is where the process's input goes on.
   int descriptor() const { return file_.get(); }
 
-  // Accepts the bytes as a whole or not at all. Sequence numbers rise; 0 is for a sender that does
-  // not number, whose bytes are always appended. Throws storage_full, accepting nothing.
-  Appended append(std::uint64_t sequence, std::string_view bytes);
+  // Accepts all pieces, one behind the other, or nothing. Sequence numbers rise; 0 is for a sender
+  // that does not number, whose bytes are always appended. Throws storage_full, accepting nothing.
+  Appended append(std::uint64_t sequence, std::span<const std::string_view> pieces);
+  Appended append(std::uint64_t sequence, std::string_view bytes) {
+    return append(sequence, std::span(&bytes, 1));
+  }
   void close();
 
   // Moves up to `at_most` bytes into the pipe, without waiting. The program ignores SIGPIPE.
@@ -78,19 +81,21 @@ class InputLog {
   std::uint64_t end() const { return state_.end; }
   std::uint64_t last_sequence() const { return state_.last_sequence; }
   bool closed() const { return state_.closed; }
-  std::uint64_t position() const;  // how much the pipe has got
-  std::uint64_t queued() const { return end() - position(); }
+  std::uint64_t position() const { return position_; }  // how much the pipe has got
+  std::uint64_t queued() const { return end() - position_; }
 
  private:
   InputLog(std::filesystem::path path, UniqueFd file, MappedFile mapped, InputState state,
-           std::uint64_t max_queued);
+           std::uint64_t position, std::uint64_t max_queued);
   void publish(const InputState& state);
+  void write(std::span<const std::string_view> pieces);
   void release(int pipe);
 
   std::filesystem::path path_;
   UniqueFd file_;
   MappedFile mapped_;
   InputState state_;
+  std::uint64_t position_;  // the file's own, which nobody else moves
   std::uint64_t max_queued_;
   std::uint64_t released_ = 0;
 };

@@ -91,6 +91,25 @@ TEST_F(InputLogTest, IgnoresWhatWasNotAccepted) {
   EXPECT_EQ(read_some(read_.get(), 100), "good too");
 }
 
+TEST_F(InputLogTest, AcceptsAnyNumberOfPiecesTogether) {
+  InputLog log = make();
+  std::vector<std::string_view> pieces;
+  std::string expected;
+  for (int i = 0; i < 400; ++i) {
+    for (const std::string_view piece : {"", "line", "\n"}) {
+      pieces.push_back(piece);
+      expected += piece;
+    }
+  }
+  EXPECT_EQ(log.append(1, pieces), Appended::written);
+  EXPECT_EQ(log.append(2, std::vector<std::string_view>{}), Appended::written);
+  EXPECT_EQ(log.append(1, pieces), Appended::already_written);
+  EXPECT_EQ(log.end(), expected.size());
+  EXPECT_EQ(log.last_sequence(), 2u);
+  log.feed(write_.get(), 1u << 20);
+  EXPECT_EQ(read_some(read_.get(), 1u << 20), expected);
+}
+
 TEST_F(InputLogTest, RefusesMoreThanItMayQueue) {
   InputLog log = make(10);
   EXPECT_EQ(log.append(1, "a line longer than ten bytes"), Appended::written);

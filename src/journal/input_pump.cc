@@ -29,8 +29,8 @@ InputPump::InputPump(const asio::any_io_executor& executor, InputLog& log, Uniqu
   pipe.release();
 }
 
-Appended InputPump::append(std::uint64_t sequence, std::string_view bytes) {
-  const Appended result = log_.append(sequence, bytes);
+Appended InputPump::append(std::uint64_t sequence, std::span<const std::string_view> pieces) {
+  const Appended result = log_.append(sequence, pieces);
   if (result == Appended::written) changed_.notify();
   return result;
 }

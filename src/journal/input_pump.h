@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "async/signal.h"
@@ -25,7 +26,10 @@ class InputPump {
             Signal* moved = nullptr);
 
   // As of InputLog; the pump goes on with it.
-  Appended append(std::uint64_t sequence, std::string_view bytes);
+  Appended append(std::uint64_t sequence, std::span<const std::string_view> pieces);
+  Appended append(std::uint64_t sequence, std::string_view bytes) {
+    return append(sequence, std::span(&bytes, 1));
+  }
   void close();
 
   // The pipe is closed when it returns. The process sees the end of its input when every other
