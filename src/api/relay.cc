@@ -16,12 +16,14 @@
 #include "journal/follower.h"
 #include "journal/lines.h"
 #include "net/handshake.h"
+#include "net/utf8.h"
 
 namespace caisson::api {
 
 namespace {
 
 constexpr std::uint64_t kMaxMessage = 16u << 20;
+constexpr std::size_t kTogether = 64u << 10;  // about so much is moved at once
 constexpr std::size_t kDelivered = journal::Journal::kDelivered;
 constexpr net::CloseCode kTakenOver{4000};
 constexpr const char* kTakenOverText = "another client has taken over";
@@ -32,32 +34,78 @@ std::string name_of(const session::ManagedProcess& process) {
   return str(printable(process.session_id()), "/", printable(process.spec().process_id));
 }
 
-// Every message of the client is a line for the process.
+// Every message of the client is a line for the process. Those that have come are written together.
 Task<void> take_lines(RelayPtr relay) {
   while (std::optional<net::Message> message = co_await relay->socket.read()) {
-    if (message->kind != net::MessageKind::text) continue;
-    std::string line = std::move(message->data) + "\n";
-    if (!co_await relay->process->streams().write(0, std::move(line))) break;
+    std::vector<std::string> lines;
+    std::size_t bytes = 0;
+    for (; message; message = bytes < kTogether ? relay->socket.read_now() : std::nullopt) {
+      if (message->kind != net::MessageKind::text) continue;
+      bytes += message->data.size();
+      lines.push_back(std::move(message->data));
+    }
+    if (lines.empty()) continue;
+    if (!co_await relay->process->streams().write_lines(std::move(lines))) break;
   }
   relay->done.set();
 }
 
-Task<bool> give_line(Relay& relay, Attachment& attachment, journal::Line line) {
-  if (line.oversized) {
-    log::warning("a line is too long for the relay and was left out", "process",
-                 name_of(*relay.process), "bytes", line.length);
-  } else if (!co_await relay.socket.write_text(decode_utf8(line.text))) {
-    co_return false;
-  }
-  attachment.deliver(line.next);
-  co_return true;
+// As decode_utf8(), without a copy of what is UTF-8 already.
+std::string text_of(std::string bytes) {
+  net::Utf8Validator validator;
+  if (validator.feed(bytes) && validator.complete()) return bytes;
+  return decode_utf8(bytes);
 }
+
+// Lines on their way to the client: short ones go together.
+class Outgoing {
+ public:
+  Outgoing(Relay& relay, Attachment& attachment) : relay_(relay), attachment_(attachment) {}
+
+  // False: the client takes no more.
+  Task<bool> give(journal::Line line) {
+    if (!line.oversized && line.text.size() <= kShort) {
+      bytes_ += line.text.size();
+      texts_.push_back(text_of(std::move(line.text)));
+      nexts_.push_back(line.next);
+      co_return bytes_ < kTogether || co_await flush();
+    }
+    if (!co_await flush()) co_return false;
+    if (line.oversized) {
+      log::warning("a line is too long for the relay and was left out", "process",
+                   name_of(*relay_.process), "bytes", line.length);
+    } else if (!co_await relay_.socket.write_text(text_of(std::move(line.text)))) {
+      co_return false;
+    }
+    attachment_.deliver(line.next);
+    co_return true;
+  }
+
+  Task<bool> flush() {
+    if (texts_.empty()) co_return true;
+    bytes_ = 0;
+    const auto nexts = std::exchange(nexts_, {});
+    co_return co_await relay_.socket.write_texts(
+        std::exchange(texts_, {}),
+        [this, &nexts](std::size_t taken) { attachment_.deliver(nexts[taken - 1]); });
+  }
+
+ private:
+  static constexpr std::size_t kShort = 8u << 10;  // to copy it is less than a system call
+
+  Relay& relay_;
+  Attachment& attachment_;
+  std::vector<std::string> texts_;
+  std::vector<std::uint64_t> nexts_;  // where the stream goes on behind each
+  std::size_t bytes_ = 0;
+};
 
 // One line is one message, whole, whatever pieces it was written in. What the client's connection
 // has taken counts as delivered: who comes next goes on behind it.
 Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, std::uint64_t from) {
   journal::Follower follower(relay->process->streams().out(), from);
   journal::LineReader lines(from);
+  Outgoing outgoing(*relay, *attachment);
   bool taken = true;
   while (taken) {
     const journal::Chunk chunk = co_await follower.next();
@@ -72,11 +120,12 @@ Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, st
     while (taken) {
       std::optional<journal::Line> line = lines.next();
       if (!line) break;
-      taken = co_await give_line(*relay, *attachment, std::move(*line));
+      taken = co_await outgoing.give(std::move(*line));
     }
+    taken = taken && co_await outgoing.flush();
   }
   std::optional<journal::Line> rest = taken ? lines.finish() : std::nullopt;
-  if (rest) co_await give_line(*relay, *attachment, std::move(*rest));
+  if (rest && co_await outgoing.give(std::move(*rest))) co_await outgoing.flush();
   relay->done.set();
 }
 

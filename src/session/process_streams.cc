@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "journal/pump.h"
 
 namespace caisson::session {
@@ -235,9 +236,26 @@ Task<void> ProcessStreams::stop() {
 
 Task<bool> ProcessStreams::write(std::uint64_t sequence, std::string bytes) {
   if (tty_) co_return co_await write_terminal(std::move(bytes));
+  const std::string_view all = bytes;
+  co_return co_await append(sequence, std::span(&all, 1));
+}
+
+Task<bool> ProcessStreams::write_lines(std::vector<std::string> lines) {
+  if (tty_) co_return co_await write_terminal(str(join(lines, "\n"), "\n"));
+  std::vector<std::string_view> pieces;
+  pieces.reserve(2 * lines.size());
+  for (const std::string& line : lines) {
+    pieces.push_back(line);
+    pieces.emplace_back("\n");
+  }
+  co_return co_await append(0, pieces);
+}
+
+Task<bool> ProcessStreams::append(std::uint64_t sequence,
+                                  std::span<const std::string_view> pieces) {
   for (;;) {
     if (input_broken_ || in_->closed()) co_return false;
-    switch (input_ ? input_->append(sequence, bytes) : in_->append(sequence, bytes)) {
+    switch (input_ ? input_->append(sequence, pieces) : in_->append(sequence, pieces)) {
       case journal::Appended::written:
       case journal::Appended::already_written:
         co_return true;

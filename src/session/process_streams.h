@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "async/event.h"
@@ -73,6 +75,8 @@ class ProcessStreams {
   // Waits while the program reads too slowly. What is sent again with its number is written once; 0
   // is for those who do not number. False: its input is closed.
   Task<bool> write(std::uint64_t sequence, std::string bytes);
+  // The same without a number: each, and there is one at least, becomes a line.
+  Task<bool> write_lines(std::vector<std::string> lines);
   void close_input();
   void resize(backend::TerminalSize size);
 
@@ -91,6 +95,7 @@ class ProcessStreams {
                  std::unique_ptr<journal::Journal> out, std::unique_ptr<journal::Journal> err);
   Task<void> pump(journal::Feed& feed, UniqueFd source, bool terminal);
   Task<void> pump_input();
+  Task<bool> append(std::uint64_t sequence, std::span<const std::string_view> pieces);
   Task<bool> write_terminal(std::string bytes);
   void drain(journal::Feed& feed);
 
