@@ -12,6 +12,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "base/text.h"
+#include "engine.h"
+#include "host_command.h"
 
 namespace caisson::benchmarks {
 
@@ -33,6 +36,16 @@ std::vector<std::string> environment() {
 
 bool has_langbot() {
   return std::getenv(kPython) != nullptr;
+}
+
+std::optional<std::string> docker_image_for_langbot(Report& report) {
+  const std::optional<Engine> engine = Engine::find("docker", report);
+  if (!engine) return std::nullopt;
+  const Captured others =
+      run_captured({"docker", "ps", "--all", "--quiet", "--filter", "label=langbot.box=true"});
+  if (others.status == 0 && trim(others.out).empty()) return engine->image();
+  report.note("LangBot's runtime would remove the containers of another one: it got no engine");
+  return std::nullopt;
 }
 
 LangBotScript::LangBotScript(const std::string& script, const std::vector<std::string>& arguments) {

@@ -1,8 +1,8 @@
 """LangBot's own runtime with `cat` behind its relay, for the benchmark to measure beside ours.
 
-Runs in an environment that has langbot-plugin, with the runtime's host backend: the process is on the
-host, without a box. Prints one line of JSON, where the relay is and the headers it wants, and serves until
-its standard input ends.
+Runs in an environment that has langbot-plugin. Without arguments the process is on the host, without a box;
+with "docker" and the name of an image it is in a container of that. Prints one line of JSON, where the relay
+is and the headers it wants, and serves until its standard input ends.
 """
 import asyncio
 import json
@@ -12,6 +12,7 @@ import sys
 
 from aiohttp import web
 from langbot_plugin.box import server, tenancy
+from langbot_plugin.box.backend import DockerBackend
 from langbot_plugin.box.host_backend import HostProcessBackend
 from langbot_plugin.box.models import BoxManagedProcessSpec, BoxSpec
 from langbot_plugin.box.runtime import BoxRuntime
@@ -19,16 +20,17 @@ from langbot_plugin.box.runtime import BoxRuntime
 INSTANCE = "11111111-1111-4111-8111-111111111111"
 
 
-async def main():
-    os.environ["LANGBOT_BOX_CONFIG"] = json.dumps({"backend": "host"})
+async def main(backend="host", image=None):
+    os.environ["LANGBOT_BOX_CONFIG"] = json.dumps({"backend": backend})
     logger = logging.getLogger("benchmark")
-    runtime = BoxRuntime(logger, [HostProcessBackend(logger)])
+    backends = {"host": HostProcessBackend, "docker": DockerBackend}
+    runtime = BoxRuntime(logger, [backends[backend](logger)])
     await runtime.initialize()
     context = server.ActionContext(instance_uuid=INSTANCE, workspace_uuid="w", placement_generation=1)
     fence = server.BoxGenerationFence()
     fence.observe(context)
     session = tenancy.namespace_session_id(context, "relay")
-    await runtime.create_session(BoxSpec(session_id=session, cmd=""))
+    await runtime.create_session(BoxSpec(session_id=session, cmd="", **({"image": image} if image else {})))
     await runtime.start_managed_process(session, BoxManagedProcessSpec(command="cat"))
     app = server.create_app(runtime, trusted_instance_uuid=INSTANCE, generation_fence=fence)
     runner = web.AppRunner(app)
@@ -47,4 +49,4 @@ async def main():
     await runtime.shutdown()
 
 
-asyncio.run(main())
+asyncio.run(main(*sys.argv[1:]))

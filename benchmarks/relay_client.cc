@@ -69,19 +69,29 @@ Task<void> RelayClient::receive(net::WebSocket& socket, std::size_t bytes) {
   }
 }
 
-std::unique_ptr<LangBotRelay> LangBotRelay::start(Report& report) {
+std::vector<std::unique_ptr<LangBotRelay>> LangBotRelay::start_all(Report& report) {
+  std::vector<std::unique_ptr<LangBotRelay>> started;
   if (!has_langbot()) {
     report.note("LangBot's runtime is not installed: there is nothing to compare the relay with");
-    return nullptr;
+    return started;
   }
-  try {
-    return std::unique_ptr<LangBotRelay>(new LangBotRelay());
-  } catch (const std::exception& error) {
-    report.note(str("LangBot's runtime could not be measured: ", error.what()));
-    return nullptr;
+  const auto start = [&](std::string name, const std::vector<std::string>& arguments) {
+    try {
+      started.emplace_back(new LangBotRelay(name, arguments));
+    } catch (const Error& error) {
+      report.note(str(name, " could not be measured: ", error.what()));
+    }
+  };
+  start("LangBot's runtime, without a box", {});
+  if (const std::optional<std::string> image = docker_image_for_langbot(report)) {
+    start("LangBot's runtime (Docker)", {"docker", *image});
   }
+  return started;
 }
 
-LangBotRelay::LangBotRelay() : script_("langbot_relay.py", {}), place_(place_of(script_.hear())) {}
+LangBotRelay::LangBotRelay(std::string name, const std::vector<std::string>& arguments)
+    : name_(std::move(name)),
+      script_("langbot_relay.py", arguments),
+      place_(place_of(script_.hear())) {}
 
 }  // namespace caisson::benchmarks

@@ -42,17 +42,20 @@ class RelayClient {
   std::optional<net::WebSocket> socket_;
 };
 
-// LangBot's Python runtime with its host backend (langbot_relay.py), ended with the object.
+// LangBot's Python runtime with one of its backends (langbot_relay.py), ended with the object.
 class LangBotRelay {
  public:
-  // Nothing, and a note, when it is not installed.
-  static std::unique_ptr<LangBotRelay> start(Report& report);
+  // Without boxes and, where there is an engine for it, with Docker's; none, and a note, when it is
+  // not installed.
+  static std::vector<std::unique_ptr<LangBotRelay>> start_all(Report& report);
 
+  const std::string& name() const { return name_; }
   const RelayPlace& place() const { return place_; }
 
  private:
-  LangBotRelay();
+  LangBotRelay(std::string name, const std::vector<std::string>& arguments);
 
+  std::string name_;
   LangBotScript script_;
   RelayPlace place_;
 };
