@@ -92,7 +92,7 @@ def try_own(engine, version, transport, directory, group="ordinary"):
             command, cwd=directory, env={**os.environ, **engine.env}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
-        wait_until(lambda: accepts(port), "the port of the runtime", 120)
+        wait_until(lambda: serves(runtime, port, directory / "runtime.log"), "the port of the runtime", 120)
         return drive(version, given)
     finally:
         runtime.send_signal(signal.SIGINT)
@@ -103,8 +103,22 @@ def try_own(engine, version, transport, directory, group="ordinary"):
             runtime.wait()
 
 
+class RuntimeEnded(Exception):
+    """Instead of serving."""
+
+
+def serves(runtime, port, log):
+    if runtime.poll() is not None:
+        raise RuntimeEnded(log.read_text()[-2000:])
+    return accepts(port)
+
+
 class Engine:
-    """Docker, with all that it keeps in a directory of its own, and an image made of this host's programs."""
+    """Docker, with all that it keeps in a directory of its own, and an image made of this host's programs.
+
+    It is the first process of a namespace, which it takes along when it is killed: it may have come to a
+    standstill, as removing containers beside each other can bring it to, and is not asked whether it wants to end.
+    """
 
     programs = ROOT / "build" / "docker"  # where ./test puts it
 
@@ -133,16 +147,13 @@ class Engine:
 
     def docker(self, *arguments, **options):
         command = [self.programs / "usr/bin/docker", *arguments]
-        return subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True, **options)
+        env = {**os.environ, **self.env}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, **options)
 
     def start(self):
-        command = [
-            self.programs / "usr/sbin/dockerd",
-            "--data-root",
-            self.place / "data",
-            "--exec-root",
-            self.place / "exec",
-        ]
+        command = ["unshare", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child"]
+        command += [self.programs / "usr/sbin/dockerd"]
+        command += ["--data-root", self.place / "data", "--exec-root", self.place / "exec"]
         command += ["--pidfile", self.place / "pid", "--host", f"unix://{self.place}/socket"]
         command += ["--bridge", "none", "--iptables=false", "--ip6tables=false", "--storage-driver", "vfs"]
         with open(self.place / "log", "wb") as log:
@@ -161,13 +172,14 @@ class Engine:
         return self.docker("info").returncode == 0
 
     def stop(self):
-        left = self.docker("ps", "--all", "--quiet").stdout.split()
-        if left:
-            self.docker("rm", "--force", *left)
-        if self.process:
-            self.process.terminate()
-            self.process.wait(30)
-        shutil.rmtree(self.place, ignore_errors=True)
+        try:
+            if left := self.docker("ps", "--all", "--quiet").stdout.split():
+                self.docker("rm", "--force", *left)
+        finally:
+            if self.process:
+                self.process.kill()
+                self.process.wait()
+            shutil.rmtree(self.place, ignore_errors=True)
 
 
 def make_tree(tree):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from . import page
-from .runtimes import HERE, TRANSPORTS, VERSIONS, Engine, interpreter, try_caisson, try_own
+from .runtimes import HERE, TRANSPORTS, VERSIONS, Engine, RuntimeEnded, interpreter, try_caisson, try_own
 
 GROUPS = ("ordinary", "admission")
 FOUND = {}  # by runtime, version and transport
@@ -81,7 +81,9 @@ def test_the_page_tells_what_was_found(own):
     if len(FOUND) < len(VERSIONS) * len(TRANSPORTS):
         pytest.skip("not every SDK was tried")
     for (version, transport), future in own.items():
-        if failure := future.exception():
+        failure = future.exception()
+        assert not isinstance(failure, RuntimeEnded), f"the runtime of SDK {version} does not start: {failure}"
+        if failure:
             pytest.skip(f"the runtime of SDK {version} could not be tried: {failure}")
         FOUND["own", version, transport] = future.result()
     page.check(FOUND)
