@@ -166,6 +166,12 @@ TEST(Utf8Validator, FindsTheFirstWrongByteHoweverTheTextIsCut) {
       EXPECT_FALSE(bytewise.feed(row.text.substr(row.wrong_at, 1))) << row.text;
     }
   }
+  // What is looked at in larger pieces, and where one ends.
+  for (std::size_t before = 0; before < 300; ++before) {
+    const std::string plain(before, 'x');
+    EXPECT_TRUE(Utf8Validator().feed(plain + "\u20ac" + plain)) << before;
+    EXPECT_FALSE(Utf8Validator().feed(plain + "\xFF" + plain)) << before;
+  }
   Utf8Validator half;
   EXPECT_TRUE(half.feed("\xE2\x82"));
   EXPECT_FALSE(half.complete());

@@ -1,5 +1,6 @@
 #include "net/utf8.h"
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 
@@ -9,14 +10,17 @@ namespace {
 
 constexpr std::uint64_t kHighBits = 0x8080808080808080;
 
-// How many bytes of ASCII there are at the front, in whole words.
-std::size_t ascii_words(std::string_view bytes) {
+// How many bytes of ASCII there are at the front, in whole pieces of so many words.
+template <std::size_t kWords>
+std::size_t ascii_pieces(std::string_view bytes) {
   std::size_t length = 0;
-  while (bytes.size() - length >= sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + length, sizeof word);
-    if ((word & kHighBits) != 0) break;
-    length += sizeof word;
+  std::array<std::uint64_t, kWords> piece;
+  while (bytes.size() - length >= sizeof piece) {
+    std::memcpy(piece.data(), bytes.data() + length, sizeof piece);
+    std::uint64_t all = 0;
+    for (const std::uint64_t word : piece) all |= word;
+    if ((all & kHighBits) != 0) break;
+    length += sizeof piece;
   }
   return length;
 }
@@ -43,7 +47,10 @@ bool Utf8Validator::feed_byte(unsigned char byte) {
 
 bool Utf8Validator::feed(std::string_view bytes) {
   while (!bytes.empty()) {
-    if (missing_ == 0) bytes.remove_prefix(ascii_words(bytes));
+    if (missing_ == 0 && ascii_pieces<1>(bytes.substr(0, sizeof(std::uint64_t))) > 0) {
+      bytes.remove_prefix(ascii_pieces<16>(bytes));  // which fit the processor's vectors
+      bytes.remove_prefix(ascii_pieces<1>(bytes));
+    }
     // A word that is not all ASCII goes byte by byte.
     for (std::size_t i = 0; i < sizeof(std::uint64_t) && !bytes.empty(); ++i) {
       if (!feed_byte(static_cast<unsigned char>(bytes.front()))) return false;
