@@ -1,5 +1,6 @@
 #include "relay_client.h"
 
+#include <exception>
 #include <utility>
 
 #include "base/error.h"
@@ -78,7 +79,7 @@ std::vector<std::unique_ptr<LangBotRelay>> LangBotRelay::start_all(Report& repor
   const auto start = [&](std::string name, const std::vector<std::string>& arguments) {
     try {
       started.emplace_back(new LangBotRelay(name, arguments));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // also when it says something else than we expect
       report.note(str(name, " could not be measured: ", error.what()));
     }
   };
