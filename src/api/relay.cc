@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "journal/follower.h"
 #include "journal/lines.h"
 #include "net/handshake.h"
-#include "net/utf8.h"
 
 namespace caisson::api {
 
@@ -50,13 +50,6 @@ Task<void> take_lines(RelayPtr relay) {
   relay->done.set();
 }
 
-// As decode_utf8(), without a copy of what is UTF-8 already.
-std::string text_of(std::string bytes) {
-  net::Utf8Validator validator;
-  if (validator.feed(bytes) && validator.complete()) return bytes;
-  return decode_utf8(bytes);
-}
-
 // Lines on their way to the client: short ones go together.
 class Outgoing {
  public:
@@ -66,7 +59,7 @@ class Outgoing {
   Task<bool> give(journal::Line line) {
     if (!line.oversized && line.text.size() <= kShort) {
       bytes_ += line.text.size();
-      texts_.push_back(text_of(std::move(line.text)));
+      texts_.push_back(repair_utf8(std::move(line.text)));
       nexts_.push_back(line.next);
       co_return bytes_ < kTogether || co_await flush();
     }
@@ -74,7 +67,7 @@ class Outgoing {
     if (line.oversized) {
       log::warning("a line is too long for the relay and was left out", "process",
                    name_of(*relay_.process), "bytes", line.length);
-    } else if (!co_await relay_.socket.write_text(text_of(std::move(line.text)))) {
+    } else if (!co_await relay_.socket.write_text(repair_utf8(std::move(line.text)))) {
       co_return false;
     }
     attachment_.deliver(line.next);

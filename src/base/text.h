@@ -15,12 +15,6 @@ std::string join(const std::vector<std::string>& pieces, std::string_view separa
 std::size_t count_of(char wanted, std::string_view text);
 std::optional<long long> parse_integer(std::string_view text);  // decimal, whole text, no spaces
 
-// UTF-8 with each maximal invalid subpart replaced by one U+FFFD.
-std::string decode_utf8(std::string_view bytes);
-
-// How many trailing bytes of `bytes` begin a character that is not complete yet (0 to 3).
-std::size_t incomplete_utf8_tail(std::string_view bytes);
-
 // Safe to print in a log or an error: control characters escaped, at most `limit` bytes, then
 // "...".
 std::string printable(std::string_view text, std::size_t limit = 200);

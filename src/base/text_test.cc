@@ -46,54 +46,6 @@ TEST(ParseInteger, TakesTheWholeTextOrNothing) {
   }
 }
 
-TEST(DecodeUtf8, LeavesValidTextAlone) {
-  const std::string valid = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
-  EXPECT_EQ(decode_utf8(valid), valid);
-  EXPECT_EQ(decode_utf8(""), "");
-}
-
-TEST(DecodeUtf8, ReplacesEachMaximalInvalidPartOnce) {
-  EXPECT_EQ(decode_utf8("\xFFz"), kBad + "z");
-  EXPECT_EQ(decode_utf8("\xE2\x82z"), kBad + "z") << "cut short";
-  EXPECT_EQ(decode_utf8("\xF0\x9F\x98"), kBad) << "cut short at the end";
-  EXPECT_EQ(decode_utf8("\xC0\xAF"), kBad + kBad) << "overlong";
-  EXPECT_EQ(decode_utf8("\xE0\x80\x80"), kBad + kBad + kBad) << "overlong";
-  EXPECT_EQ(decode_utf8("\xED\xA0\x80"), kBad + kBad + kBad) << "surrogate";
-  EXPECT_EQ(decode_utf8("\xF4\x90\x80\x80"), kBad + kBad + kBad + kBad) << "above U+10FFFF";
-  // The example of the Unicode standard, table 3-8.
-  EXPECT_EQ(decode_utf8("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64"),
-            "a" + kBad + kBad + kBad + "b" + kBad + "c" + kBad + kBad + "d");
-}
-
-TEST(DecodeUtf8, FindsWhatIsNotAsciiAtEveryPlace) {
-  const std::string ascii = "0123456789abcdefghijklmnopqrst";
-  for (std::size_t at = 0; at <= ascii.size(); ++at) {
-    const std::string before = ascii.substr(0, at);
-    const std::string after = ascii.substr(at);
-    for (const std::string sound : {"\u00e9", "\u20ac", "\U0001F600", "\u00e9\u00e9"}) {
-      EXPECT_EQ(decode_utf8(before + sound + after), before + sound + after) << at;
-    }
-    EXPECT_EQ(decode_utf8(before + "\xFF" + after), before + kBad + after) << at;
-    EXPECT_EQ(decode_utf8(before + "\xE2\x82" + after), before + kBad + after) << at;
-  }
-}
-
-TEST(IncompleteUtf8Tail, CountsBytesThatMayBecomeACharacter) {
-  EXPECT_EQ(incomplete_utf8_tail(""), 0u);
-  EXPECT_EQ(incomplete_utf8_tail("abc"), 0u);
-  EXPECT_EQ(incomplete_utf8_tail("a\xC3"), 1u);
-  EXPECT_EQ(incomplete_utf8_tail("a\xE2\x82"), 2u);
-  EXPECT_EQ(incomplete_utf8_tail("a\xF0\x9F\x98"), 3u);
-  EXPECT_EQ(incomplete_utf8_tail("a\xF0\x9F\x98\x80"), 0u) << "complete";
-}
-
-TEST(IncompleteUtf8Tail, DoesNotWaitForWhatCanNeverBecomeOne) {
-  EXPECT_EQ(incomplete_utf8_tail("\x80\x80\x80\x80"), 0u);
-  EXPECT_EQ(incomplete_utf8_tail("\xFF"), 0u);
-  EXPECT_EQ(incomplete_utf8_tail("\xF0\x80"), 0u) << "overlong";
-  EXPECT_EQ(incomplete_utf8_tail("\xED\xA0"), 0u) << "surrogate";
-}
-
 TEST(Printable, EscapesEveryControlCharacter) {
   EXPECT_EQ(printable("a\nb\x1b[0m\x7f"), "a\\nb\\x1b[0m\\x7f");
   EXPECT_EQ(printable(std::string("\0", 1)), "\\x00");

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/load_config.h"
 #include "cli/option.h"

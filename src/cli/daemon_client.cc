@@ -12,6 +12,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/option.h"
 #include "cli/report.h"
 #include "cli/signals.h"
@@ -118,7 +119,7 @@ std::string session_name(std::string_view text) {
   };
   if (name.empty()) refuse("the name must not be empty");
   if (name == "." || name == "..") refuse("this cannot be a name");
-  if (decode_utf8(name) != name) refuse("the name must be UTF-8");
+  if (!is_utf8(name)) refuse("the name must be UTF-8");
   return name;
 }
 

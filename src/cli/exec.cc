@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/exec_options.h"
 #include "cli/exec_terminal.h"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/session_exec.h"
 #include "net/target.h"
 
@@ -17,7 +18,7 @@ namespace json = boost::json;
 ProcessName process_name(std::string_view session, std::string_view process) {
   ProcessName name{.session = session_name(session), .process = std::string(process)};
   if (name.process.empty() || name.process == "." || name.process == ".." ||
-      decode_utf8(name.process) != name.process) {
+      !is_utf8(name.process)) {
     throw Error(ErrorCode::validation_error,
                 str("process \"", printable(process), "\": this cannot be the id of a process"));
   }

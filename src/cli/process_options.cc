@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/exec_options.h"
 #include "model/managed_process.h"
 
@@ -70,7 +71,7 @@ json::object plan_process(const ProcessOptions& options, const std::vector<std::
   if (options.hold) process["overflow"] = to_string(model::OutputPolicy::hold);
   if (options.tty) process["tty"] = true;
   const std::string text = json::serialize(process);
-  if (decode_utf8(text) != text) {
+  if (!is_utf8(text)) {
     throw Error(ErrorCode::validation_error,
                 "the command and its variables must be UTF-8 to go to a session");
   }

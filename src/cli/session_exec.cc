@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/copy.h"
 #include "cli/report.h"
 #include "model/exec.h"
@@ -137,7 +138,7 @@ class Run {
 }  // namespace
 
 int run_in_session(SessionExec exec) {
-  if (decode_utf8(json::serialize(exec.request)) != json::serialize(exec.request)) {
+  if (!is_utf8(json::serialize(exec.request))) {
     throw Error(ErrorCode::validation_error,
                 "exec: the command, its variables and its input must be UTF-8 to go to a session; "
                 "bring other bytes there with `caisson cp`");

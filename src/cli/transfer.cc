@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/copy.h"
 #include "cli/cp.h"
 #include "cli/local_files.h"

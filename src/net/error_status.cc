@@ -3,7 +3,7 @@
 #include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::net {
 

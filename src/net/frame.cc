@@ -4,8 +4,7 @@
 #include <string>
 
 #include "base/str.h"
-#include "base/text.h"
-#include "net/utf8.h"
+#include "base/utf8.h"
 
 namespace caisson::net {
 
@@ -125,8 +124,7 @@ std::string encode_close(const CloseReason& reason) {
   append_number(payload, code, 2);
   std::string_view text = std::string_view(reason.text).substr(0, kMaxControlPayload - 2);
   if (text.size() < reason.text.size()) text.remove_suffix(incomplete_utf8_tail(text));
-  Utf8Validator validator;
-  if (validator.feed(text) && validator.complete()) payload.append(text);
+  if (is_utf8(text)) payload.append(text);
   return payload;
 }
 
@@ -136,8 +134,7 @@ CloseReason decode_close(std::string_view payload) {
   const auto code = static_cast<unsigned>(number_at(payload, 0, 2));
   if (!may_be_sent(code)) refuse(str("a Close with code ", code));
   payload.remove_prefix(2);
-  Utf8Validator validator;
-  if (!validator.feed(payload) || !validator.complete()) {
+  if (!is_utf8(payload)) {
     throw FrameError(CloseCode::invalid_text, "the text of a Close is not UTF-8");
   }
   return {.code = static_cast<CloseCode>(code), .text = std::string(payload)};

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "net/frame.h"
-#include "net/utf8.h"
 
 namespace caisson::net {
 

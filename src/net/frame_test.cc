@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/str.h"
-#include "net/utf8.h"
 
 namespace caisson::net {
 namespace {
@@ -128,53 +127,6 @@ TEST(Frame, RefusesCodesThatNobodyMaySend) {
   } catch (const FrameError& error) {
     EXPECT_EQ(error.close_code(), CloseCode::invalid_text);
   }
-}
-
-struct TextRow {
-  std::string text;
-  std::size_t wrong_at;  // npos: it is well formed
-};
-
-TEST(Utf8Validator, FindsTheFirstWrongByteHoweverTheTextIsCut) {
-  constexpr auto kNever = std::string::npos;
-  const std::vector<TextRow> rows = {
-      {"", kNever},
-      {"plain text that is longer than a word", kNever},
-      {"k\u00f6sme \u20ac \U0001F600", kNever},
-      {"\xED\x9F\xBF \xEE\x80\x80 \xF4\x8F\xBF\xBF", kNever},
-      {"\x80", 0},
-      {"12345678\xFF", 8},
-      {"\xC0\x80", 0},
-      {"\xC1\xBF", 0},
-      {"\xE0\x9F\xBF", 1},
-      {"\xED\xA0\x80", 1},
-      {"\xF0\x8F\xBF\xBF", 1},
-      {"\xF4\x90\x80\x80", 1},
-      {"\xF5\x80\x80\x80", 0},
-      {"\xE2\x82z", 2},
-      {"\xC3(", 1},
-  };
-  for (const TextRow& row : rows) {
-    Utf8Validator whole;
-    EXPECT_EQ(whole.feed(row.text), row.wrong_at == kNever) << row.text;
-    EXPECT_TRUE(row.wrong_at != kNever || whole.complete());
-    Utf8Validator bytewise;
-    for (std::size_t i = 0; i < std::min(row.wrong_at, row.text.size()); ++i) {
-      EXPECT_TRUE(bytewise.feed(row.text.substr(i, 1))) << row.text << " at " << i;
-    }
-    if (row.wrong_at != kNever) {
-      EXPECT_FALSE(bytewise.feed(row.text.substr(row.wrong_at, 1))) << row.text;
-    }
-  }
-  // What is looked at in larger pieces, and where one ends.
-  for (std::size_t before = 0; before < 300; ++before) {
-    const std::string plain(before, 'x');
-    EXPECT_TRUE(Utf8Validator().feed(plain + "\u20ac" + plain)) << before;
-    EXPECT_FALSE(Utf8Validator().feed(plain + "\xFF" + plain)) << before;
-  }
-  Utf8Validator half;
-  EXPECT_TRUE(half.feed("\xE2\x82"));
-  EXPECT_FALSE(half.complete());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::session {
 

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::session {
 

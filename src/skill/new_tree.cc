@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/object_reader.h"
 #include "skill/beneath.h"
 #include "skill/limits.h"
@@ -79,7 +80,7 @@ class PackageCopy {
     if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
       refuse_entry("contains a non-regular entry", path);
     }
-    if (decode_utf8(path) != path || path.size() > kMaxPathBytes) {
+    if (!is_utf8(path) || path.size() > kMaxPathBytes) {
       refuse_entry("contains an unsafe path", path);
     }
     const int kind = S_ISDIR(info.st_mode) ? O_DIRECTORY : 0;

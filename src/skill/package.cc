@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/object_reader.h"
 #include "skill/beneath.h"
 #include "skill/limits.h"
@@ -64,7 +65,7 @@ bool is_python_project(int package) {
 
 void check_text(std::string_view content, std::string_view subject) {
   if (content.size() > kMaxTextBytes) refuse_size(subject);
-  if (decode_utf8(content) != content) model::refuse(str(subject, " is not valid UTF-8 text"));
+  if (!is_utf8(content)) model::refuse(str(subject, " is not valid UTF-8 text"));
 }
 
 std::optional<std::string> read_text(int package, const std::string& path,
@@ -99,7 +100,7 @@ Skill read_skill(std::string_view content, const std::string& entry_file,
 }
 
 Skill load_package(int package, const std::string& package_root, const std::string& entry_file) {
-  if (decode_utf8(package_root) != package_root) {
+  if (!is_utf8(package_root)) {
     model::refuse(str("Skill directory is not valid UTF-8: ", printable(package_root)));
   }
   const std::optional<Text> text =

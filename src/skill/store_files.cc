@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/object_reader.h"
 #include "skill/beneath.h"
 #include "skill/limits.h"

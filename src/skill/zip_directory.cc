@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "base/unicode.h"
+#include "base/utf8.h"
 #include "skill/limits.h"
 #include "skill/zip_record.h"
 

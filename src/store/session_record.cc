@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "store/checksum.h"
 
 namespace caisson::store {
@@ -61,7 +62,7 @@ void require_readable(const SessionRow& row) {
     throw Error(ErrorCode::validation_error,
                 str("session ", printable(row.session_id), " cannot be recorded: ", fault));
   };
-  if (decode_utf8(row.session_id) != row.session_id) refuse("its id is not UTF-8");
+  if (!is_utf8(row.session_id)) refuse("its id is not UTF-8");
   if (!read_spec(row.spec)) refuse("its settings are not valid, or not UTF-8");
 }
 

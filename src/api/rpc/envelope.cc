@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/object_reader.h"
 #include "model/python_text.h"
 

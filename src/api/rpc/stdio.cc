@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "model/python_text.h"
 
 namespace caisson::api::rpc {
@@ -55,7 +56,7 @@ std::string frame_lines(const std::string& message) {
 std::optional<std::string> LineAssembler::add(std::string_view line) {
   line = trim(line);
   if (line.empty()) return std::nullopt;
-  if (decode_utf8(line) != line) break_off("a line is not UTF-8");
+  if (!is_utf8(line)) break_off("a line is not UTF-8");
   if (open_ && ++lines_ > kMaxLines) break_off("a message has too many parts");
   if (!line.starts_with('{') || !line.ends_with('}')) return std::nullopt;
   const std::optional<json::object> object = read_object(line);

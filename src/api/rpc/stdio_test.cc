@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::api::rpc {
 namespace {
@@ -49,7 +50,7 @@ TEST(StdioFraming, CutsLongMessagesBetweenCharactersAndBack) {
       lines.starts_with(str(R"({"type": "chunk_start", "total_size": )", message.size(), "}\n")));
   for (const std::string_view line : split(lines, '\n')) {
     EXPECT_LE(line.size(), 65'536u);
-    EXPECT_EQ(decode_utf8(line), line);
+    EXPECT_TRUE(is_utf8(line));
   }
   EXPECT_EQ(messages_of(lines), std::vector<std::string>{message});
 }
