@@ -39,7 +39,8 @@ UniqueFd open_for_removal(int directory, const std::string& name) {
     fd.reset(::openat(directory, name.c_str(), kOpenDirectory));
   }
   if (!fd && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) return fd;
-  if (!fd || ::fchmod(fd.get(), 0700) < 0) fail_removal(name, errno);
+  if (!fd) fail_removal(name, errno);
+  static_cast<void>(::fchmod(fd.get(), 0700));  // who may not do that may still empty it
   return fd;
 }
 
@@ -51,8 +52,10 @@ class TreeRemoval {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       // Most entries are files, and unlink never follows: only what it refuses is looked at.
       if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return;
-      if (errno != EISDIR && errno != EPERM) fail_removal(name, errno);
+      const int refused = errno;
+      if (refused != EISDIR && refused != EPERM) fail_removal(name, refused);
       if (remove_directory(directory, name, depth)) return;
+      if (refused == EPERM) fail_removal(name, refused);
     }
     fail_removal(name, errno);
   }

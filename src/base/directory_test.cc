@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <set>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/temporary_directory.h"
 
@@ -36,6 +39,22 @@ TEST(RemoveTree, LeavesWhatASymlinkPointsTo) {
   remove_tree(fd.get(), "gone");
   EXPECT_FALSE(std::filesystem::exists(directory / "gone"));
   EXPECT_TRUE(std::filesystem::exists(directory / "kept/file"));
+}
+
+TEST(RemoveTree, SaysThatAFileMayNotBeRemoved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs a file of somebody else";
+  const TemporaryDirectory sticky(01777);
+  replace_file(sticky / "file", "x");
+  const UniqueFd fd = open_file(sticky.path(), O_RDONLY | O_DIRECTORY);
+  int refused = 0;
+  ASSERT_EQ(::seteuid(1), 0);
+  try {
+    remove_tree(fd.get(), "file");
+  } catch (const SystemError& error) {
+    refused = error.error_number();
+  }
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(refused, EPERM);
 }
 
 TEST(RemoveTree, GetsToTheEndOfATreeThatIsDeeperThanDescriptorsAndPathsReach) {

@@ -1,6 +1,5 @@
 #include "guest/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -139,43 +138,22 @@ char type_of(mode_t mode) {
 }
 
 void list(const std::string& path) {
-  UniqueFd fd(checked(path, ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
-  DIR* directory = ::fdopendir(fd.get());
-  if (directory == nullptr) throw SystemError(path, errno);
-  fd.release();
+  const UniqueFd directory(checked(path, ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   std::string entries;
-  while (const dirent* entry = ::readdir(directory)) {
-    const std::string_view name = entry->d_name;
+  for_each_entry(directory.get(), path, [&](const dirent& entry) {
     struct stat info {};
-    if (name == "." || name == "..") continue;
-    if (::fstatat(::dirfd(directory), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (::fstatat(directory.get(), entry.d_name, &info, AT_SYMLINK_NOFOLLOW) < 0) return;
     entries += str(std::string(1, type_of(info.st_mode)), " ", info.st_mode & 07777, " ",
-                   info.st_size, " ", info.st_mtime, " ", name, std::string_view("\0", 1));
-  }
-  ::closedir(directory);
+                   info.st_size, " ", info.st_mtime, " ", entry.d_name, std::string_view("\0", 1));
+  });
   answer(str("ok ", entries.size(), "\n", entries));
 }
 
-void remove_at(int parent, const std::string& name, const std::string& path) {
-  if (::unlinkat(parent, name.c_str(), 0) == 0) return;
-  if (errno != EISDIR) throw SystemError(path, errno);
-  UniqueFd fd(checked(
-      path, ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
-  DIR* directory = ::fdopendir(fd.get());
-  if (directory == nullptr) throw SystemError(path, errno);
-  fd.release();
-  try {
-    while (const dirent* entry = ::readdir(directory)) {
-      const std::string child = entry->d_name;
-      if (child != "." && child != "..")
-        remove_at(::dirfd(directory), child, str(path, "/", child));
-    }
-  } catch (...) {
-    ::closedir(directory);
-    throw;
-  }
-  ::closedir(directory);
-  checked(path, ::unlinkat(parent, name.c_str(), AT_REMOVEDIR));
+void remove(const std::string& path) {
+  struct stat info {};
+  checked(path, ::lstat(path.c_str(), &info));
+  remove_tree(AT_FDCWD, path);
+  answer("ok 0\n");
 }
 
 void usage(int count, char** paths) {
@@ -205,8 +183,7 @@ int run_files(int argc, char** argv) {
     } else if (verb == "list") {
       list(path);
     } else if (verb == "remove") {
-      remove_at(AT_FDCWD, path, path);
-      answer("ok 0\n");
+      remove(path);
     } else if (verb == "usage") {
       usage(argc - 3, argv + 3);
     } else {
