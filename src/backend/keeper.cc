@@ -10,6 +10,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -26,7 +28,7 @@ namespace caisson::backend {
 
 namespace {
 
-constexpr timeval kPatience{2, 0};
+constexpr std::chrono::seconds kSendPatience{2};
 // The first byte of kept data says where the rest is.
 constexpr char kInline = '=';
 constexpr char kInMemoryFile = '@';  // the last descriptor
@@ -39,13 +41,11 @@ sockaddr_un address_in(int directory) {
   return address;
 }
 
-UniqueFd make_socket() {
-  UniqueFd socket(check_syscall("keeper", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
-  check_syscall("keeper",
-                ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience));
-  check_syscall("keeper",
-                ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience));
-  return socket;
+void limit_waits(int socket, int option, std::chrono::milliseconds patience) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(patience);
+  const std::chrono::microseconds rest = patience - seconds;
+  const timeval limit{seconds.count(), rest.count()};
+  check_syscall("keeper", ::setsockopt(socket, SOL_SOCKET, option, &limit, sizeof limit));
 }
 
 KeptEntry entry_of(const std::string& data, std::vector<UniqueFd> fds) {
@@ -63,8 +63,11 @@ KeptEntry entry_of(const std::string& data, std::vector<UniqueFd> fds) {
 
 }  // namespace
 
-KeeperProcess::KeeperProcess(const std::filesystem::path& directory)
-    : name_(directory.native()), directory_(open_file(directory, O_RDONLY | O_DIRECTORY)) {
+KeeperProcess::KeeperProcess(const std::filesystem::path& directory,
+                             std::chrono::milliseconds patience)
+    : name_(directory.native()),
+      directory_(open_file(directory, O_RDONLY | O_DIRECTORY)),
+      patience_(patience) {
   connect();
 }
 
@@ -79,6 +82,7 @@ void KeeperProcess::connect() {
       entries_ = ask_for_entries();
       return;
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::busy) throw;
       // One that holds nothing ends when its last owner goes, perhaps just now.
       log::info("the keeper has ended and is replaced", "state", name_, "error", error.what());
     }
@@ -88,7 +92,9 @@ void KeeperProcess::connect() {
 }
 
 UniqueFd KeeperProcess::try_connect() const {
-  UniqueFd socket = make_socket();
+  UniqueFd socket(check_syscall("keeper", ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)));
+  limit_waits(socket.get(), SO_SNDTIMEO, kSendPatience);
+  limit_waits(socket.get(), SO_RCVTIMEO, patience_);
   const sockaddr_un address = address_in(directory_.get());
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
     if (errno == ENOENT || errno == ECONNREFUSED) return {};
@@ -106,7 +112,7 @@ void KeeperProcess::start() {
   check_syscall(
       path, ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
   check_syscall(path, ::fchmodat(directory_.get(), wire::kKeeperSocketName, 0600, 0));
-  check_syscall(path, ::listen(listener.get(), 8));
+  check_syscall(path, ::listen(listener.get(), wire::kKeeperBacklog));
   const UniqueFd null = open_file("/dev/null", O_RDWR);
   Command command;
   command.program = open_guest_program();
@@ -121,11 +127,26 @@ void KeeperProcess::start() {
   if (!socket_) throw Error(ErrorCode::internal_error, str(path, ": the keeper did not start"));
 }
 
+std::optional<Packet> KeeperProcess::receive() const {
+  try {
+    return receive_packet(socket_.get());
+  } catch (const SystemError& error) {
+    if (error.error_number() != EAGAIN) throw;
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    check_syscall("keeper", ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size));
+    const pid_t pid = process_.running() ? process_.pid() : peer.pid;
+    throw Error(ErrorCode::busy, str(name_, ": the keeper of its boxes (process ", pid,
+                                     ") does not answer; try again when it runs, or kill it to "
+                                     "begin without these boxes"));
+  }
+}
+
 KeptEntries KeeperProcess::ask_for_entries() {
   send_packet(socket_.get(), wire::encode(wire::KeeperRequest(wire::TellAll{})));
   KeptEntries entries;
   for (;;) {
-    std::optional<Packet> packet = receive_packet(socket_.get());
+    std::optional<Packet> packet = receive();
     if (!packet) throw Error(ErrorCode::internal_error, str(name_, ": the keeper has ended"));
     wire::KeeperReply reply = wire::decode_keeper_reply(packet->data);
     if (const auto* all = std::get_if<wire::KeptAll>(&reply)) {
@@ -162,14 +183,18 @@ void KeeperProcess::quit() {
   ::unlinkat(directory_.get(), wire::kKeeperSocketName, 0);
 }
 
-// Boxes need no keeper to go on: one that was killed is replaced, one that hangs is reported.
+// Boxes need no keeper to go on: one that was killed, or takes nothing, is replaced, and everybody
+// keeps what is theirs again.
 void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<int>& fds) {
   try {
     send_packet(socket_.get(), wire::encode(request), fds);
     return;
   } catch (const SystemError& error) {
-    if (error.error_number() != EPIPE && error.error_number() != ECONNRESET) {
-      log::error("the keeper does not answer; boxes may not survive a restart", "error",
+    if (error.error_number() == EAGAIN) {
+      log::warning("the keeper takes nothing and is killed", "process", pid_);
+      ::kill(pid_, SIGKILL);
+    } else if (error.error_number() != EPIPE && error.error_number() != ECONNRESET) {
+      log::error("the keeper cannot be told; boxes may not survive a restart", "error",
                  error.what());
       return;
     }

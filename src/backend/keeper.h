@@ -1,14 +1,17 @@
 #pragma once
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "async/task.h"
 #include "base/child_process.h"
+#include "base/seqpacket.h"
 #include "base/unique_fd.h"
 #include "wire/keeper.h"
 
@@ -34,13 +37,15 @@ class Keeper {
 };
 
 // The keeper of one state directory: a process of its own that outlives its owners, and holds on
-// while nobody is there. Calls do not wait for it beyond its socket's buffer, and never longer than
-// two seconds.
+// while nobody is there. Calls do not wait for it beyond its socket's buffer; when it takes nothing
+// for two seconds it is replaced.
 class KeeperProcess final : public Keeper {
  public:
   // Finds the directory's keeper, or starts one. The caller has made sure that it is the only owner
-  // (a lock on the directory).
-  explicit KeeperProcess(const std::filesystem::path& directory);
+  // (a lock on the directory). Throws `busy` when there is one that says nothing for so long: what
+  // it holds would be lost with another.
+  explicit KeeperProcess(const std::filesystem::path& directory,
+                         std::chrono::milliseconds patience = std::chrono::seconds(30));
   ~KeeperProcess() override;  // it lives on if it holds anything
 
   pid_t pid() const { return pid_; }
@@ -65,11 +70,13 @@ class KeeperProcess final : public Keeper {
   void start();
   UniqueFd try_connect() const;
   KeptEntries ask_for_entries();
+  std::optional<Packet> receive() const;
   void send(const wire::KeeperRequest& request, const std::vector<int>& fds);
   bool replace();
 
   std::string name_;    // of the directory, for messages
   UniqueFd directory_;  // the socket's name is relative to it: the length of such names is bounded
+  std::chrono::milliseconds patience_;
   UniqueFd socket_;
   ChildProcess process_;  // if we started it
   pid_t pid_ = -1;

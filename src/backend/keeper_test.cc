@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "base/temporary_directory.h"
 
 namespace caisson::backend {
@@ -98,6 +101,40 @@ TEST_F(KeeperTest, IsReplacedWhenItIsKilled) {
   KeptEntries entries = KeeperProcess(directory_.path()).take_entries();
   EXPECT_EQ(entries["a"].data, "two");
   EXPECT_EQ(entries["b"].data, "three");
+}
+
+TEST_F(KeeperTest, IsNotReplacedWhenItOnlyDoesNotAnswer) {
+  pid_t pid = -1;
+  {
+    KeeperProcess keeper(directory_.path());
+    keeper.keep("a", "one", {});
+    pid = keeper.pid();
+  }
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+  try {
+    const KeeperProcess impatient(directory_.path(), std::chrono::milliseconds(50));
+    ADD_FAILURE() << "did not wait for process " << pid;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::busy);
+    EXPECT_NE(std::string(error.what()).find(str("process ", pid)), std::string::npos);
+  }
+  ASSERT_EQ(::kill(pid, SIGCONT), 0);
+  KeeperProcess keeper(directory_.path());
+  EXPECT_EQ(keeper.pid(), pid);
+  EXPECT_EQ(keeper.take_entries()["a"].data, "one");
+}
+
+TEST_F(KeeperTest, IsReplacedWhenItTakesNothing) {
+  KeeperProcess keeper(directory_.path());
+  const pid_t stopped = keeper.pid();
+  keeper.on_loss([&] { keeper.keep("a", "again", {}); });
+  ASSERT_EQ(::kill(stopped, SIGSTOP), 0);
+  const std::string data(64u << 10, 'd');
+  for (int i = 0; keeper.pid() == stopped && i < 1000; ++i) keeper.keep("b", data, {});
+  EXPECT_NE(keeper.pid(), stopped);
+  KeptEntries entries = KeeperProcess(directory_.path()).take_entries();
+  EXPECT_EQ(entries["a"].data, "again");
+  EXPECT_EQ(entries["b"].data, data);
 }
 
 TEST_F(KeeperTest, OutlivesAnOwnerThatIsKilled) {

@@ -154,13 +154,15 @@ void notify_supervisor(std::string_view state) {
                reinterpret_cast<const sockaddr*>(&address), length);
 }
 
-// Without one the daemon works, and its boxes end with it.
+// Without one the daemon works, and its boxes end with it. Not so when there is one that only does
+// not answer: it has the boxes that are to be found again.
 std::unique_ptr<backend::KeeperProcess> find_keeper(const std::filesystem::path& state,
                                                     const model::DaemonConfig& daemon) {
   if (!daemon.recovery) return nullptr;
   try {
     return std::make_unique<backend::KeeperProcess>(state);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::busy) throw;
     log::error("no keeper; boxes end with this daemon", "error", error.what());
     return nullptr;
   }

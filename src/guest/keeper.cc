@@ -119,6 +119,8 @@ class Keeper {
 int run_keeper(UniqueFd listener, UniqueFd directory) {
   ::signal(SIGPIPE, SIG_IGN);
   ::setsid();  // a terminal's signals are for the owner
+  // Whoever connects is told by the kernel who listens: the process that said so last.
+  ::listen(listener.get(), wire::kKeeperBacklog);
   rlimit most{};
   if (::getrlimit(RLIMIT_NOFILE, &most) == 0) {
     most.rlim_cur = most.rlim_max;

@@ -11,6 +11,7 @@ namespace caisson::wire {
 inline constexpr std::uint32_t kKeeperProtocolVersion = 1;
 inline constexpr std::size_t kMaxKeptBytes = 96u << 10;
 inline constexpr const char* kKeeperSocketName = "keeper.sock";  // in the owner's directory
+inline constexpr int kKeeperBacklog = 8;
 
 // Hold the packet's descriptors under this name, instead of what was held under it.
 struct Keep {
