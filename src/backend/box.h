@@ -77,9 +77,9 @@ class Process {
   virtual Task<ProcessExit> wait() = 0;
   // Sent in order with respect to start(); a process that is gone is not an error.
   virtual void signal(int signal_number, SignalTarget target) = 0;
-  // SIGKILL to all of its group, whether it has ended itself or not. False when some may have
-  // escaped: call it again. Without a group of its own, or where the host has none, the process
-  // group is what is killed.
+  // SIGKILL to all of its group, whether it has ended itself or not. False while some of them are
+  // left: call it again. Without a group of its own, or where the host has none, the process group
+  // is what is killed, and nobody knows what is left.
   virtual bool kill_all() = 0;
   // A process that was started ahead is put to use: oom_kills count from here.
   virtual void put_to_use() = 0;

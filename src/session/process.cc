@@ -198,8 +198,8 @@ Task<ProcessEnd> ManagedProcess::wait_for_end() {
 // What the first program left running goes with it.
 Task<void> ManagedProcess::end_group() {
   if (!process_) co_return;
-  constexpr int kAttempts = 50;
-  constexpr std::chrono::milliseconds kPause{20};
+  constexpr int kAttempts = 200;
+  constexpr std::chrono::milliseconds kPause{5};
   for (int attempt = 0; !process_->kill_all() && attempt < kAttempts; ++attempt) {
     co_await sleep_for(kPause);
   }

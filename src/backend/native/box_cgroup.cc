@@ -221,7 +221,9 @@ std::optional<bool> BoxCgroup::kill_group(std::uint64_t id) {
   for (const std::string& name : {group_within(name_, id), group_beside(name_, id)}) {
     const UniqueFd leaf(
         ::openat(owned.directory.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (leaf) return kill_subtree(leaf.get()) || kill_members(leaf.get());
+    if (!leaf) continue;
+    if (!kill_subtree(leaf.get())) kill_members(leaf.get());
+    return !has_members(leaf.get());
   }
   return std::nullopt;
 }

@@ -65,7 +65,8 @@ class BoxCgroup {
   // other limits once more. Gives what to enter it by, as join_fds(). Throws isolation_unavailable
   // when no hierarchy can limit memory.
   std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes);
-  // As kill_all(); nothing when there is no such group.
+  // SIGKILL to every process of the group. False while some are left: call it again. Nothing when
+  // there is no such group.
   std::optional<bool> kill_group(std::uint64_t id);
   // One attempt; more of them when other groups are made and removed, the last with the box.
   void remove_group(std::uint64_t id);

@@ -30,14 +30,16 @@ struct Member {
   UniqueFd pidfd;
 };
 
-std::set<pid_t> read_members(int directory) {
+std::string read_procs(int directory) {
   const UniqueFd fd(::openat(directory, "cgroup.procs", O_RDONLY | O_CLOEXEC));
-  if (!fd) {
-    if (errno == ENOENT || errno == ENODEV) return {};  // the cgroup is gone
-    throw SystemError("cgroup.procs", errno);
-  }
+  if (fd) return read_all(fd.get(), "cgroup.procs");
+  if (errno == ENOENT || errno == ENODEV) return {};  // the cgroup is gone
+  throw SystemError("cgroup.procs", errno);
+}
+
+std::set<pid_t> read_members(int directory) {
   std::set<pid_t> pids;
-  const std::string text = read_all(fd.get(), "cgroup.procs");
+  const std::string text = read_procs(directory);
   for (const std::string_view line : split(text, '\n')) {
     // 0 stands for a process that our pid namespace does not show.
     if (const long long pid = parse_integer(line).value_or(0); pid > 0) {
@@ -111,6 +113,10 @@ bool kill_members(int directory) {
     if (!found_new) return true;
   }
   return false;
+}
+
+bool has_members(int directory) {
+  return !read_procs(directory).empty();
 }
 
 bool remove_tree(int parent, const std::string& name, Deadline deadline) {

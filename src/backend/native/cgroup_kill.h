@@ -15,6 +15,10 @@ bool kill_subtree(int directory);
 // hit. False when processes multiplied faster, or belong to somebody we may not signal.
 bool kill_members(int directory);
 
+// Whether any process is in this one cgroup; those that have ended and are not waited for do not
+// count.
+bool has_members(int directory);
+
 // Kills whatever is in the cgroup `name` of `parent`, waits for it to end and removes the cgroups,
 // the deepest first. False when something is left at the deadline or may not be removed.
 bool remove_tree(int parent, const std::string& name, Deadline deadline);
