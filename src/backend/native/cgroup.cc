@@ -24,7 +24,7 @@ namespace caisson::backend::native {
 namespace {
 
 // What one dead owner's leftovers may cost a start.
-constexpr std::chrono::seconds kSweepPatience{2};
+constexpr std::chrono::seconds kSweepPatience{5};
 
 constexpr const char* kMendRefusal =
     "run caisson as the host's root, outside of a restricted container";
