@@ -385,13 +385,15 @@ void add_default_route(Netlink& route, const Link& link, std::uint32_t gateway) 
 
 void wait_until_active(Netlink& route, const Link& link, std::chrono::milliseconds timeout) {
   const Deadline deadline = Clock::now() + timeout;
+  bool late = false;
   while (!get_link(route, link.index).active) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0 || !route.wait_for_change(left)) {
+    if (late) {
       throw Error(ErrorCode::timeout, str("link ", link.name, " did not become active within ",
                                           timeout.count(), " ms"));
     }
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    late = left.count() <= 0 || !route.wait_for_change(left);
   }
 }
 
