@@ -64,6 +64,7 @@ Drained Journal::drain(int pipe, std::size_t at_most) {
 
 Drained Journal::drain_terminal(const TerminalSource& terminal, std::size_t at_most) {
   Drained total;
+  bool left = false;
   for (;;) {
     int error = 0;
     const Drained step = pull(terminal.through_read, at_most - total.bytes, error);
@@ -75,8 +76,10 @@ Drained Journal::drain_terminal(const TerminalSource& terminal, std::size_t at_m
                                    kBlockSize, SPLICE_F_NONBLOCK);
     if (moved > 0 || (moved < 0 && errno == EINTR)) continue;
     if (moved < 0 && errno == EAGAIN) return total;
-    // A master reports EIO when the last process has left the terminal.
+    // A master reports EIO when the last process has left the terminal. If that happens while it
+    // looks, what the process wrote last comes only when it is asked once more.
     if (moved < 0 && errno != EIO) throw SystemError("terminal", errno);
+    if (!std::exchange(left, true)) continue;
     total.state = Drained::State::ended;
     return total;
   }
