@@ -213,7 +213,7 @@ void Conversation::check(Deadline now) {
     if (now >= close_deadline_) lose("the peer took no part in closing");
     return;
   }
-  if (!liveness_.quiet(now)) return;
+  if (!liveness_.look(now)) return;
   const Liveness::Sent sent{.written = stream_->written(), .queued = stream_->queued()};
   switch (liveness_.judge(now, sent, reading_)) {
     case Liveness::Verdict::alive:

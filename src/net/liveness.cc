@@ -1,6 +1,7 @@
 #include "net/liveness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/str.h"
 
@@ -17,7 +18,9 @@ constexpr int kUnreadIntervals = 4;
 
 }  // namespace
 
-bool Liveness::quiet(Deadline now) const {
+bool Liveness::look(Deadline now) {
+  const Clock::duration unseen = now - std::exchange(looked_, now);
+  if (unseen > interval_ / 2) heard_ = std::min(now, heard_ + unseen);
   return interval_ > Clock::duration::zero() && now - heard_ >= interval_ / 2;
 }
 

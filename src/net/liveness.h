@@ -11,7 +11,8 @@ namespace caisson::net {
 // which rules. Pure: it is told the time and what the connection has come to.
 class Liveness {
  public:
-  Liveness(Clock::duration interval, Deadline now) : interval_(interval), heard_(now) {}
+  Liveness(Clock::duration interval, Deadline now)
+      : interval_(interval), heard_(now), looked_(now) {}
 
   // What is known of the bytes that were sent.
   struct Sent {
@@ -20,8 +21,9 @@ class Liveness {
   };
   enum class Verdict { alive, ping, gone };
 
-  // Whether nothing has been heard for so long that it is worth a look at what was sent.
-  bool quiet(Deadline now) const;
+  // To be called a few times in each interval: whether nothing has been heard for so long that the
+  // peer is to be judged. While nobody looks nothing is heard either, so that time does not count.
+  bool look(Deadline now);
   // `listening`: bytes of the peer would be read. A peer that is not listened to is only judged by
   // what it takes.
   Verdict judge(Deadline now, Sent sent, bool listening);
@@ -37,6 +39,7 @@ class Liveness {
 
   Clock::duration interval_;  // zero: never ask, never give up
   Deadline heard_;
+  Deadline looked_;
   Deadline pinged_ = Deadline::min();
   std::uint64_t pings_ = 0;
   std::uint64_t written_at_ping_ = 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace caisson::net {
 namespace {
 
@@ -11,21 +13,25 @@ using Verdict = Liveness::Verdict;
 constexpr std::uint64_t kMegabyte = 1u << 20;
 
 struct LivenessTest : testing::Test {
-  // What is decided at that time, with a ping sent when one is due.
+  // What is decided at that time, looking every few seconds until then, with a ping sent when one
+  // is due.
   Verdict at(int time, Liveness::Sent sent = {}, bool listening = true) {
     const Deadline now = start + seconds(time);
+    for (; looked < now; looked = std::min(now, looked + seconds(7))) liveness.look(looked);
+    liveness.look(now);
     const Verdict verdict = liveness.judge(now, sent, listening);
     if (verdict == Verdict::ping) ping = liveness.next_ping(now, sent.written);
     return verdict;
   }
   Deadline start = Clock::now();
+  Deadline looked = start;
   Liveness liveness{seconds(30), start};
   std::string ping;
 };
 
 TEST_F(LivenessTest, AsksAQuietPeerOnceInAnInterval) {
-  EXPECT_FALSE(liveness.quiet(start + seconds(14)));
-  EXPECT_TRUE(liveness.quiet(start + seconds(15)));
+  EXPECT_FALSE(liveness.look(start + seconds(14)));
+  EXPECT_TRUE(liveness.look(start + seconds(15)));
   EXPECT_EQ(at(29), Verdict::alive);
   EXPECT_EQ(at(30), Verdict::ping);
   EXPECT_EQ(at(31), Verdict::alive);
@@ -80,9 +86,18 @@ TEST_F(LivenessTest, DoesNotJudgeAPeerThatIsNotListenedTo) {
   EXPECT_EQ(at(1300, stuck, false), Verdict::gone);
 }
 
+TEST_F(LivenessTest, DoesNotBlameThePeerForTimeInWhichNobodyLooked) {
+  looked = start + seconds(1000);  // stopped, or the whole machine asleep
+  EXPECT_EQ(at(1000), Verdict::alive);
+  EXPECT_EQ(at(1030), Verdict::ping);
+  looked = start + seconds(2000);
+  EXPECT_NE(at(2000), Verdict::gone) << "its answer may not have been read yet";
+  EXPECT_EQ(at(2030), Verdict::gone);
+}
+
 TEST(Liveness, IsNotAskedForWithoutAnInterval) {
-  const Liveness liveness(seconds(0), Clock::now());
-  EXPECT_FALSE(liveness.quiet(Clock::now() + seconds(1000)));
+  Liveness liveness(seconds(0), Clock::now());
+  EXPECT_FALSE(liveness.look(Clock::now() + seconds(1000)));
 }
 
 }  // namespace
