@@ -225,9 +225,10 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
     EXPECT_GT(running->pid(), 1);
     EXPECT_EQ(box->find_process(endless + 1), nullptr);  // it was not to outlive its owner
     backend::RunRequest look;
-    look.process = shell("ps -eo args | grep -c '^sleep 1000$'");
+    look.process = shell("while ps -eo args | grep -q '^sleep 1000$'; do :; done; echo gone");
+    look.timeout = std::chrono::seconds(60);
     const backend::RunResult seen = co_await backend::run(*box, std::move(look));
-    EXPECT_EQ(seen.out.data, "0\n");
+    EXPECT_EQ(seen.out.data, "gone\n");
     running->signal(SIGKILL, backend::SignalTarget::group);
     const backend::ProcessExit killed = co_await running->wait();
     EXPECT_EQ(killed.signal, SIGKILL);
