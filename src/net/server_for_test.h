@@ -154,7 +154,7 @@ class RawClient {
  private:
   explicit RawClient(int family)
       : fd_(check_syscall("socket", ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0))) {
-    const timeval patience{.tv_sec = 10};
+    const timeval patience{.tv_sec = 60};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   }
@@ -185,7 +185,7 @@ class RawClient {
 // Polls until it is so: for what another thread does soon, and for nothing that has to be timed.
 template <typename Condition>
 bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();

@@ -44,8 +44,10 @@ inline std::string upgrade_request(std::string_view target, std::uint16_t port,
 // A websocket client that sends exactly the bytes it is given.
 class RawWebSocket : public RawClient {
  public:
-  RawWebSocket(std::uint16_t port, std::string_view target) : RawClient(port) {
-    const std::string answer = ask(upgrade_request(target, port));
+  // With bytes that follow the request at once.
+  RawWebSocket(std::uint16_t port, std::string_view target, std::string_view bytes = "")
+      : RawClient(port) {
+    const std::string answer = ask(str(upgrade_request(target, port), bytes));
     EXPECT_EQ(status_in(answer), 101) << answer;
   }
 

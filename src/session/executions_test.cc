@@ -35,7 +35,7 @@ class ExecutionsTest : public SessionScene {
     await_opened();
     registry_ = std::make_unique<Registry>(io_.get_executor(), backend_, store_.get(), plain());
     await(registry_->start());
-    ExecutionClocks clocks{.steady = [this] { return Clock::now() + steady_offset_; },
+    ExecutionClocks clocks{.steady = [this] { return steady_ + steady_offset_; },
                            .wall = [this] { return wall_; }};
     executions_ = std::make_unique<Executions>(io_.get_executor(), *registry_, *store_, settings,
                                                std::move(clocks));
@@ -82,6 +82,7 @@ class ExecutionsTest : public SessionScene {
   std::unique_ptr<store::AsyncStore> store_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<Executions> executions_;
+  Deadline steady_ = Clock::now();
   std::chrono::seconds steady_offset_{0};
   model::Timestamp wall_{std::chrono::seconds(1'700'000'000)};
 
@@ -218,6 +219,7 @@ TEST_F(ExecutionsTest, AreKeptNoLongerForAClockThatWentBack) {
 TEST_F(ExecutionsTest, GoFromTheStoreWhenTheyExpire) {
   start({.ttl = std::chrono::seconds(1)});
   got(keyed("k", kCount));
+  steady_offset_ = std::chrono::seconds(2);
   drive([&] { return executions_->size() == 0; });
   EXPECT_TRUE(records().empty());
 }

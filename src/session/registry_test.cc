@@ -251,12 +251,14 @@ TEST_F(RegistryTest, ExpiresSessionsThatNobodyUses) {
   BoxSpec persistent = spec_of("kept");
   persistent.persistent = true;
   await(registry_->create(persistent));
-  const auto busy = begin(registry_->exec(command("busy", "sleep 4")));
+  const auto busy = begin(registry_->exec(command("busy", "sleep 600")));
+  drive([&] { return registry_->find("busy") && registry_->get("busy").in_use; });
   drive([&] { return !registry_->find("idle"); });
   EXPECT_TRUE(registry_->find("kept"));
   EXPECT_TRUE(registry_->find("busy"));
   EXPECT_EQ(registry_->status().expired, 1u);
-  EXPECT_EQ(end(busy).value->exit_code, 0);
+  await(registry_->remove("busy"));
+  EXPECT_EQ(end(busy).code, ErrorCode::session_not_found);
 }
 
 TEST_F(RegistryTest, GivesTheSameAnswersWithAndWithoutWhatIsMadeAhead) {

@@ -40,7 +40,7 @@ TEST_P(BackendContract, FourBoxesAtOnceDoNotSeeEachOther) {
 
 TEST_P(BackendContract, BoxSurvivesAnOutputFlood) {
   RunRequest request = payload({"flood", "0"});
-  request.timeout = 300ms;
+  request.timeout = 2s;
   request.output_limit = 1000;
   const RunResult result = run(std::move(request));
   EXPECT_TRUE(result.timed_out);

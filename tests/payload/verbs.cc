@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "base/unique_fd.h"
 #include "check.h"
@@ -62,10 +63,11 @@ int run_kill(const Words& words) {
 }
 
 int run_spin(const Words& words) {
-  const std::chrono::duration<double> time(number_or(word(words, 0), 1));
-  const auto start = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - start < time) {
-  }
+  const double seconds = number_or(word(words, 0), 1);
+  timespec spent{};
+  do {
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  } while (static_cast<double>(spent.tv_sec) + static_cast<double>(spent.tv_nsec) / 1e9 < seconds);
   return 0;
 }
 
@@ -195,7 +197,7 @@ int run_hold_fds(const Words& words) {
 constexpr Verb kVerbs[] = {
     {"exit", "CODE", run_exit},
     {"kill", "SIGNAL       (a number, sent to itself)", run_kill},
-    {"spin", "SECONDS", run_spin},
+    {"spin", "SECONDS      (of processor time)", run_spin},
     {"hog", "MIB", run_hog},
     {"fork-bomb", "N            (held until standard input ends)", run_fork_bomb},
     {"flood", "BYTES        (0: without end)", run_flood},
