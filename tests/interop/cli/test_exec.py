@@ -39,18 +39,18 @@ def test_exits_with_128_and_the_signal_that_ended_the_command(caisson):
 
 
 def test_a_timeout_keeps_what_was_written_and_exits_with_124(caisson):
-    done = caisson.sh("echo part; sleep 1000", "--timeout", "0.5")
+    done = caisson.sh("echo part; sleep 1000", "--timeout", "2.5")
     assert done.returncode == 124
     assert done.stdout == "part\n"
-    assert done.stderr == "caisson: the command timed out after 0.5 s and was killed\n"
+    assert done.stderr == "caisson: the command timed out after 2.5 s and was killed\n"
 
 
 def test_a_timeout_also_ends_a_command_whose_output_nobody_reads(caisson):
-    process = caisson.start("exec", "--timeout", "0.5", "--", "yes")
+    process = caisson.start("exec", "--timeout", "2.5", "--", "yes")
     out, err = process.communicate(timeout=60)
     assert process.returncode == 124
     assert out.startswith(b"y\ny\n")
-    assert b"timed out after 0.5 s" in err
+    assert b"timed out after 2.5 s" in err
 
 
 def test_a_program_that_is_not_there_exits_with_127(caisson):
@@ -258,7 +258,7 @@ def test_json_tells_signals_timeouts_and_memory(caisson):
     killed = caisson.sh("kill -TERM $$", "--json")
     assert killed.returncode == 143
     assert json.loads(killed.stdout)["signal"] == signal.SIGTERM
-    late = caisson.sh("echo part; sleep 1000", "--json", "--timeout", "0.3")
+    late = caisson.sh("echo part; sleep 1000", "--json", "--timeout", "2.5")
     result = json.loads(late.stdout)
     assert late.returncode == 124
     assert (result["status"], result["exit_code"]) == ("timed_out", None)

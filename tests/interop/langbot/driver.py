@@ -57,7 +57,7 @@ async def main(settings):
         if group != settings["group"]:
             continue
         logging.warning("== %s", name)
-        results[name] = await attempt(host, function, seconds)
+        results[name] = await attempt(host, function, seconds * settings["patience"])
     await host.close()
     print(json.dumps(results))
 

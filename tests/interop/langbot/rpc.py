@@ -21,7 +21,7 @@ from rest.host import wait_until
 from .runtimes import accepts, free_port
 
 INSTANCE = "inst"
-LIMIT = 30  # seconds that no answer takes
+LIMIT = 60  # seconds that no answer takes
 OMITTED = object()
 CHUNK = 16384
 
@@ -190,7 +190,7 @@ class Stdio(Calls):
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
             try:
-                self.process.wait(15)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.send_signal(signal.SIGKILL)
                 self.process.wait()

@@ -1,5 +1,7 @@
 """Runtimes to try with the SDKs: the daemon, and the one that each SDK brings along, with Docker."""
 
+import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -7,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from rest.daemon import PROGRAM, ROOT
@@ -26,10 +29,17 @@ def interpreter(version):
     return str(place)
 
 
+PORTS = itertools.count(20000 + os.getpid() % 5000)
+TAKING_A_PORT = threading.Lock()
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """One that nobody else is given: it is below those that systems give away, and each is taken once."""
+    with TAKING_A_PORT:
+        for port in PORTS:
+            with socket.socket() as listener, contextlib.suppress(OSError):
+                listener.bind(("127.0.0.1", port))
+                return port
 
 
 def accepts(port):
@@ -37,7 +47,7 @@ def accepts(port):
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def drive(version, settings, seconds=280):
+def drive(version, settings, seconds=480):
     """What the runtime was capable of, and what the driver said on the way."""
     command = [interpreter(version), str(HERE / "driver.py"), json.dumps(settings)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
@@ -45,7 +55,7 @@ def drive(version, settings, seconds=280):
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
-def settings(transport, directory, port, command, env, backend, group):
+def settings(transport, directory, port, command, env, backend, group, patience):
     init = {
         "enabled": True,
         "backend": backend,
@@ -62,6 +72,7 @@ def settings(transport, directory, port, command, env, backend, group):
         "directory": str(directory),
         "init": init,
         "group": group,
+        "patience": patience,
     }
 
 
@@ -76,14 +87,15 @@ def try_caisson(start_daemon, version, transport, directory, group="ordinary", i
     for name, tree in (images or {}).items():
         command = [PROGRAM, "image", "import", name, tree]
         subprocess.run(command, env={**os.environ, "CAISSON_STATE": str(state)}, check=True, capture_output=True)
-    return drive(version, settings(transport, directory, port, [str(PROGRAM)], env, "", group))
+    # The daemon answers in the end, also on a machine that stands still at times; of the others some never do.
+    return drive(version, settings(transport, directory, port, [str(PROGRAM)], env, "", group, patience=5))
 
 
 def try_own(engine, version, transport, directory, group="ordinary"):
     """The runtime in the same package as the client."""
     command = [interpreter(version), "-m", "langbot_plugin.cli.__init__"]
     port = free_port()
-    given = settings(transport, directory, port, command, engine.env, "docker", group)
+    given = settings(transport, directory, port, command, engine.env, "docker", group, patience=1)
     if transport == "stdio":
         return drive(version, given)
     command += ["box", "--host", "127.0.0.1", "--ws-control-port", str(port)]

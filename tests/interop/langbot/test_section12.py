@@ -314,7 +314,7 @@ def test_row_08_output_is_clipped_at_1_mib(tenant):
 
 def test_row_08_a_time_limit_ends_the_session(tenant):
     tenant.shell("s", "exec sleep 60")
-    result = tenant.exec("s", "echo partial; echo why >&2; sleep 60", timeout_sec=1)
+    result = tenant.exec("s", "echo partial; echo why >&2; sleep 60", timeout_sec=3)
     assert (result["status"], result["exit_code"], result["stdout"]) == ("timed_out", None, "partial")
     assert result["stderr"] == "why"
     message = f"BoxSessionNotFoundError: session {tenant.physical('s')} not found"
@@ -568,15 +568,18 @@ def test_row_12_limits_are_kept_to(start_daemon):
 
 
 @pytest.mark.slow
-def test_row_13_idle_sessions_end_unless_they_are_held(start_daemon):
-    daemon = start_daemon("caisson: {session_ttl_sec: 1}")
+def test_row_13_idle_sessions_end_unless_they_are_held(start_daemon, tmp_path):
+    local = {"allowed_mount_roots": [str(tmp_path)]}
+    daemon = start_daemon(json.dumps({"box": {"local": local}, "caisson": {"session_ttl_sec": 3}}))
     with Rpc(daemon.port) as rpc:
         tenant = rpc.tenant("w")
         tenant.create("idle")
         tenant.create("persistent", persistent=True)
-        tenant.shell("holding", "exec sleep 60")
-        running = tenant.send("box_exec", session_id="busy", cmd="sleep 3; echo on")
+        tenant.shell("holding", "exec sleep 600")
+        cmd = "until [ -e go ]; do sleep 0.01; done; echo on"
+        running = tenant.begin("busy", cmd, tmp_path / "started", host_path=str(tmp_path), timeout_sec=600)
         wait_until(lambda: tenant.sessions() == {"persistent", "holding", "busy"}, "the idle one ends")
+        (tmp_path / "go").touch()
         assert tenant.receive(running)["data"]["stdout"] == "on"
         tenant.stop("holding")
         wait_until(lambda: tenant.sessions() == {"persistent"}, "what held them is gone")

@@ -81,12 +81,12 @@ def test_a_conflict(wire):
 
 
 def test_a_time_limit(wire):
-    data = '{"session_id": "s1", "cmd": "echo partial; sleep 5", "timeout_sec": 1}'
+    data = '{"session_id": "s1", "cmd": "echo partial; sleep 60", "timeout_sec": 3}'
     answer = wire.raw(f'{{"seq_id": 34, "action": "box_exec", "data": {data}, "context": {CONTEXT}}}')
     assert masked(answer) == success(
         34,
         '{"session_id": "s1", "backend_name": "native", "status": "timed_out", "exit_code": null, '
-        '"stdout": "partial", "stderr": "Command timed out after 1 seconds.", "duration_ms": N}',
+        '"stdout": "partial", "stderr": "Command timed out after 3 seconds.", "duration_ms": N}',
     )
 
 

@@ -49,7 +49,7 @@ def output(client, session, process="default", **query):
     return client("GET", process_path(session, process) + "/output" + (f"?{text}" if text else ""))
 
 
-def wait_for_end(client, session, process="default", seconds=20):
+def wait_for_end(client, session, process="default", seconds=60):
     """The object of a process that has ended for good."""
 
     def ended():
@@ -59,7 +59,7 @@ def wait_for_end(client, session, process="default", seconds=20):
     return wait_until(ended, f"the end of process {process}", seconds)
 
 
-def wait_for_output(client, session, text, process="default", stream="stdout", seconds=20):
+def wait_for_output(client, session, text, process="default", stream="stdout", seconds=60):
     wait_until(lambda: text in output(client, session, process, stream=stream).body, f"{text!r} in {stream}", seconds)
 
 

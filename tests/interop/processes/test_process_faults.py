@@ -44,6 +44,7 @@ def host_pid(marker):
 def test_a_killed_payload_leaves_all_that_it_wrote(daemon, client, name):
     start_shell(client, name, "seq 100000; echo to stderr >&2; exec sleep 8001.5")
     wait_for_output(client, name, b"100000\n")
+    wait_for_output(client, name, b"to stderr\n", stream="stderr")
     with Offsets(daemon, name, "default", **{"from": 0, "stderr_from": 0}) as relay:
         os.kill(host_pid("sleep 8001.5"), signal.SIGKILL)
         got, end = {STDOUT: b"", STDERR: b""}, None
@@ -132,7 +133,9 @@ def test_a_flood_that_nobody_reads_stays_bounded_and_can_be_stopped(daemon, clie
     assert sum(file.stat().st_blocks * 512 for file in directory.iterdir()) < 2 * JOURNAL
     started = time.monotonic()
     remove(client, name)
-    assert time.monotonic() - started < 2
+    seconds = time.monotonic() - started
+    print(f"stopped in {seconds:.3f} s")
+    assert seconds < 4.5, "it had to be killed"
     assert not directory.exists()
     client.delete(name)
 
@@ -145,7 +148,7 @@ def test_a_fork_bomb_is_stopped_and_leaves_nothing(daemon, client, name):
     script = f"# {marker}\nimport os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     start_python(client, name, script)
     usage = session_path(name) + "/usage"
-    wait_until(lambda: client("GET", usage).json["processes"] >= 60, "the bomb", 30)
+    wait_until(lambda: client("GET", usage).json["processes"] >= 60, "the bomb")
     works(daemon)
     remove(client, name)
     assert not processes_with(marker)
@@ -238,7 +241,7 @@ def test_a_client_that_stands_still_is_given_up_after_two_intervals(daemon, clie
     start(client, name, "cat")
     with Relay(daemon, name) as stopped:  # it answers no ping while nobody lets it read
         assert show(client, name)["attached"]
-        wait_until(lambda: not show(client, name)["attached"], "the end of the client", 90)
+        wait_until(lambda: not show(client, name)["attached"], "the end of the client", 180)
         with contextlib.suppress(ConnectionResetError):
             while stopped.socket.recv(65536):  # pings, then the end of the connection
                 pass
@@ -254,9 +257,11 @@ def test_a_client_that_stands_still_is_given_up_after_two_intervals(daemon, clie
 def test_a_slow_client_holds_its_process_back_and_nobody_else(daemon, client, name):
     rss = daemon.rss_kb()
     size = 100 << 20
-    start_shell(client, name, f"head -c {size} /dev/zero; echo done >&2", process_id="slow", journal_bytes=1 << 20)
+    script = f"read go; head -c {size} /dev/zero; echo done >&2"
+    start_shell(client, name, script, process_id="slow", journal_bytes=1 << 20)
     start(client, name, "cat", process_id="other")
     with Offsets(daemon, name, "slow", receive_buffer=4096, **{"from": 0}) as slow:
+        slow.send(b"go\n")
         for _ in range(40):
             slow.receive(1024)
             with Relay(daemon, name, "other") as other:
@@ -360,15 +365,12 @@ def test_a_crash_loop_is_slowed_down_and_told(client, name):
     started = start_shell(client, name, "echo out $$; echo broken >&2; exit 3", restart="on-failure")
     assert started["status"] in ("running", "restarting")
 
-    def crashed():
-        shown = show(client, name)
-        return shown if shown["restarts"] >= 4 else None
-
-    shown = wait_until(crashed, "four restarts", 30)
+    wait_until(lambda: show(client, name)["restarts"] >= 4, "four restarts")
+    stamps = output(client, name).body.splitlines()
+    shown = show(client, name)
     assert shown["last_end"]["exit_code"] == 3 and not shown["last_end"]["oom"]
     assert shown["stderr_preview"].startswith("broken\nbroken\nbroken\n")
     assert set(shown["stderr_preview"].split()) == {"broken"}
-    stamps = output(client, name).body.splitlines()
     assert len(stamps) <= shown["restarts"] + 1
     remove(client, name)
     assert client("GET", process_path(name)).status == 404
@@ -378,7 +380,7 @@ def test_a_crash_loop_is_slowed_down_and_told(client, name):
 def test_backoff_doubles(start_daemon):
     daemon = start_daemon()
     start_shell(daemon.client, "s", "exit 1", restart="always")
-    wait_until(lambda: show(daemon.client, "s")["restarts"] >= 4, "four restarts", 30)
+    wait_until(lambda: show(daemon.client, "s")["restarts"] >= 4, "four restarts")
     pauses = [line.split("in_ms=")[1].split()[0] for line in daemon.read_log().splitlines() if "in_ms=" in line]
     assert pauses[:4] == ["100", "200", "400", "800"]
     daemon.stop()

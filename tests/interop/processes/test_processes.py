@@ -205,7 +205,7 @@ def test_an_end_is_forgotten_after_its_time(start_daemon):
 
 
 def test_the_time_of_an_end_goes_on_under_the_next_daemon(start_daemon):
-    daemon = start_daemon("box: {limits: {completed_process_retention_sec: 2}}\n")
+    daemon = start_daemon("box: {limits: {completed_process_retention_sec: 5}}\n")
     start(daemon.client, "s", "true")
     wait_for_end(daemon.client, "s")
     daemon.kill()
@@ -215,7 +215,7 @@ def test_the_time_of_an_end_goes_on_under_the_next_daemon(start_daemon):
 
 
 def test_a_session_with_a_process_does_not_expire(start_daemon):
-    daemon = start_daemon("caisson: {session_ttl_sec: 1}\n")
+    daemon = start_daemon("caisson: {session_ttl_sec: 3}\n")
     start(daemon.client, "s", "cat")
     daemon.client.output("other", "true")
     wait_until(lambda: daemon.client.get("other").status == 404, "the expiry of another session")

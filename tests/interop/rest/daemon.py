@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,7 +44,10 @@ class Reply:
 
 
 class Client:
-    """Requests one after the other, on one connection for each thread."""
+    """Requests one after the other, on one connection for each thread, which is not used again when it was idle for so
+    long that the daemon may have closed it."""
+
+    LONGEST_IDLE = 30
 
     def __init__(self, port, host="127.0.0.1", timeout=60, headers=None):
         self.port, self.host, self.timeout = port, host, timeout
@@ -65,6 +68,8 @@ class Client:
 
     def send(self, method, path, body=None, headers=None):
         """Sends a request whose answer is fetched later, by receive()."""
+        if time.monotonic() - getattr(self.local, "used", 0) > self.LONGEST_IDLE:
+            self.close()
         headers = {**self.headers, **(headers or {})}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -73,6 +78,7 @@ class Client:
 
     def receive(self):
         response = self.connection().getresponse()
+        self.local.used = time.monotonic()
         return Reply(response.status, response.getheaders(), response.read())
 
     def __call__(self, method, path, body=None, headers=None):
@@ -146,7 +152,7 @@ class Daemon:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env
             )
 
-    def start(self, seconds=10):
+    def start(self, seconds=60):
         self.launch()
         self.port = int(wait_until(self.announced_port, "the port in the log", seconds))
         self.client = Client(self.port)
@@ -175,6 +181,9 @@ class Daemon:
 
     def announced_port(self):
         assert self.process.poll() is None, f"the daemon ended: {self.read_log()}"
+        return self.announces()
+
+    def announces(self):
         found = re.search(r"\blistening\b.* port=(\d+)", self.read_log())
         return found and found[1]
 
@@ -201,7 +210,7 @@ class Daemon:
     def signal(self, number):
         os.kill(self.pid, number)
 
-    def stop(self, seconds=20):
+    def stop(self, seconds=60):
         """Politely; then nothing of it may be left."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
@@ -210,7 +219,7 @@ class Daemon:
 
     def kill(self):
         self.signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(60)
 
     def end(self):
         """However it is: for the end of a test that has stopped or broken it."""
@@ -221,7 +230,8 @@ class Daemon:
         daemons = [p for p in descendants(self.process.pid) | {self.process.pid} if is_daemon(p)]
         for number in (signal.SIGCONT, signal.SIGTERM, signal.SIGKILL):
             for pid in daemons:
-                os.kill(pid, number)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
             try:
                 self.process.wait(0 if number == signal.SIGCONT else 15)
                 return
@@ -318,7 +328,7 @@ class Daemon:
         }
 
     @contextmanager
-    def nothing_left(self, seconds=10, slack=0):
+    def nothing_left(self, seconds=60, slack=0):
         """What is done inside leaves the daemon with what it held before."""
         self.warm_up()
         before, files = self.footprint(), self.open_files()
@@ -354,7 +364,7 @@ class Daemon:
         found |= set(self.cgroups()) | self.interfaces()
         return found | ({f"caisson_{self.owner}"} & nft_tables()) - self.tables_before
 
-    def check_nothing_left(self, seconds=5):
+    def check_nothing_left(self, seconds=60):
         try:
             wait_until(lambda: not self.leftovers(), "nothing left", seconds)
         except AssertionError:

@@ -12,8 +12,8 @@ KERNEL = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def wait_until(condition, what, seconds=10.0):
-    """Returns what the condition gave, once that is true."""
+def wait_until(condition, what, seconds=60.0):
+    """Returns what the condition gave, once that is true. The limit is for machines that stand still at times."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds} s in vain: {what}"

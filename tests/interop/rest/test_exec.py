@@ -75,7 +75,7 @@ def test_a_result_has_its_seven_fields(client, session):
     assert result["session_id"] == session and result["backend_name"] == "native"
     assert (result["status"], result["exit_code"]) == ("completed", 3)
     assert (result["stdout"], result["stderr"]) == ("out", "err")
-    assert type(result["duration_ms"]) is int and 0 <= result["duration_ms"] < 5000
+    assert type(result["duration_ms"]) is int and 0 <= result["duration_ms"] < 60_000
 
 
 # What it writes.
@@ -149,23 +149,23 @@ def test_the_first_mebibyte_of_each_stream_is_kept(client, session, extra):
 
 
 def test_a_timeout_keeps_what_was_written_and_ends_the_session(client, session):
-    result = client.run(session, "echo partial; sleep 1000.125", timeout_sec=1)
+    result = client.run(session, "echo partial; sleep 1000.125", timeout_sec=3)
     assert (result["status"], result["exit_code"]) == ("timed_out", None)
     assert result["stdout"] == "partial"
-    assert result["stderr"] == "Command timed out after 1 seconds."
-    assert 1000 <= result["duration_ms"] < 3000
+    assert result["stderr"] == "Command timed out after 3 seconds."
+    assert 3000 <= result["duration_ms"] < 60_000
     assert client.get(session).status == 404
     assert not processes_with("sleep 1000.125")
 
 
 def test_a_timeouts_own_errors_are_shown_instead_of_the_sentence(client, session):
-    assert client.run(session, "echo oops >&2; sleep 100", timeout_sec=1)["stderr"] == "oops"
+    assert client.run(session, "echo oops >&2; sleep 100", timeout_sec=3)["stderr"] == "oops"
 
 
 def test_a_timeout_can_end_the_command_alone(client, session):
     client.output(session, "echo kept > /workspace/file")
     result = client.run(
-        session, "echo partial; sleep 1000.25 & sleep 1000.25", timeout_sec=1, on_timeout="end_command"
+        session, "echo partial; sleep 1000.25 & sleep 1000.25", timeout_sec=3, on_timeout="end_command"
     )
     assert (result["status"], result["exit_code"], result["stdout"]) == ("timed_out", None, "partial")
     wait_until(lambda: not processes_with("sleep 1000.25"), "the end of the command's processes")
@@ -175,21 +175,21 @@ def test_a_timeout_can_end_the_command_alone(client, session):
 def test_waiting_for_a_turn_is_no_part_of_the_timeout(daemon, client, session):
     client.create(session)
     slow = Client(daemon.port)
-    slow.send("POST", session_path(session) + "/exec", {"cmd": "until [ -e /tmp/go ]; do sleep 0.01; done; sleep 1.2"})
+    slow.send("POST", session_path(session) + "/exec", {"cmd": "until [ -e /tmp/go ]; do sleep 0.01; done; sleep 3.2"})
     wait_until(lambda: client.get(session).json["state"] == "busy", "the first exec at work")
     quick = Client(daemon.port)
-    quick.send("POST", session_path(session) + "/exec", {"cmd": "echo quick", "timeout_sec": 1})
+    quick.send("POST", session_path(session) + "/exec", {"cmd": "echo quick", "timeout_sec": 3})
     client.put_file(session, "/tmp/go", b"")
     assert slow.receive().json["status"] == "completed"
     result = quick.receive().json
     assert (result["status"], result["stdout"]) == ("completed", "quick")
-    assert result["duration_ms"] < 1000
+    assert result["duration_ms"] < 3000
 
 
 def test_a_background_process_does_not_delay_the_answer(client, session):
     result = client.run(session, "sleep 1000.5 & echo started", timeout_sec=20)
     assert (result["status"], result["stdout"]) == ("completed", "started")
-    assert result["duration_ms"] < 5000
+    assert result["duration_ms"] < 20_000
     client.delete(session)
     assert not processes_with("sleep 1000.5")
 

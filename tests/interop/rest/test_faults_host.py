@@ -85,7 +85,7 @@ def test_a_disk_without_inodes_is_told_and_survived(start_daemon, tmp_path):
         assert daemon.client.delete("x").status == 200
         daemon.stop()
         daemon.launch()  # now its files would have to be made
-        wait_until(lambda: daemon.process.poll() is not None or daemon.announced_port(), "an end or a start")
+        wait_until(lambda: daemon.process.poll() is not None or daemon.announces(), "an end or a start")
         if daemon.process.poll() is None:
             daemon.pid = daemon.process.pid
             daemon.stop()
@@ -109,7 +109,7 @@ def test_a_disk_that_became_read_only_is_told_and_survived(start_daemon, tmp_pat
         daemon.stop()
         mount("none", place, "tmpfs", MS_REMOUNT | MS_RDONLY, "")
         daemon.launch()
-        assert daemon.process.wait(10) == 125
+        assert daemon.process.wait(60) == 125
         assert "Read-only file system" in daemon.read_log() and str(place) in daemon.read_log()
         mount("none", place, "tmpfs", MS_REMOUNT, "")
         daemon.start()
@@ -285,7 +285,7 @@ def test_a_second_daemon_on_the_same_state_is_refused(start_daemon):
     first = start_daemon()
     second = start_daemon(launch=False, state=first.state)
     second.launch()
-    assert second.process.wait(10) == 125
+    assert second.process.wait(60) == 125
     assert f"is in use by pid {first.pid}" in second.read_log()
     works(first)
     first.kill()

@@ -102,7 +102,7 @@ def test_no_generated_request_is_a_fault_of_the_daemon(start_daemon, tmp_path):
     }
     daemon = start_daemon(json.dumps(config))
     daemon.shown = roots
-    with daemon.nothing_left(seconds=30, slack=60):  # user namespaces are kept for as many boxes at one time
+    with daemon.nothing_left(slack=60):  # user namespaces are kept for as many boxes at one time
         command = [
             program, "run", f"http://127.0.0.1:{daemon.port}/openapi.json", "--checks", "not_a_server_error",
             "--phases", "examples,coverage,fuzzing", "--max-time", str(SECONDS), "--max-examples", "300",

@@ -83,7 +83,7 @@ def test_a_delete_ends_a_running_exec(daemon, client, name, tail):
     wait_until(lambda: processes_with(cmd[6:]), "the command at work")
     start = time.monotonic()
     assert client.delete(name).json == {"deleted": name}
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 20  # its own time limit is thirty
     reply = running.receive()
     if tail == "/exec":
         assert (reply.status, reply.code) == (404, "session_not_found")
@@ -144,21 +144,22 @@ def test_no_capacity_means_no_sessions(start_daemon):
 def test_a_session_nobody_uses_expires(start_daemon):
     daemon = start_daemon("caisson: {session_ttl_sec: 1, pools: false}\n")
     with daemon.nothing_left():
+        expired = daemon.client.metric("sessions_expired_total")
         daemon.client.output("idle", "sleep 5000 & echo left behind")
         running = begin(daemon, "POST", session_path("busy") + "/exec", {"cmd": "sleep 3; echo finished"})
         daemon.client.create("kept", persistent=True)
-        wait_until(lambda: daemon.client.get("idle").status == 404, "the expiry of the idle session", 5)
+        wait_until(lambda: daemon.client.get("idle").status == 404, "the expiry of the idle session")
         assert running.receive().json["stdout"] == "finished"
-        wait_until(lambda: daemon.client.get("busy").status == 404, "the expiry of the busy session", 5)
+        wait_until(lambda: daemon.client.get("busy").status == 404, "the expiry of the busy session")
         assert daemon.client.get("kept").status == 200
-        assert daemon.client.metric("sessions_expired_total") == 2
+        assert daemon.client.metric("sessions_expired_total") == expired + 2
         daemon.client.delete("kept")
 
 
 def test_every_use_puts_the_expiry_off(start_daemon):
-    daemon = start_daemon("caisson: {session_ttl_sec: 1}\n")
+    daemon = start_daemon("caisson: {session_ttl_sec: 3}\n")
     first = daemon.client.create("used").json["backend_session_id"]
-    end = time.monotonic() + 3
+    end = time.monotonic() + 6
     while time.monotonic() < end:
         assert daemon.client.output("used", "sleep 0.2; echo") == ""
     assert daemon.client.get("used").json["backend_session_id"] == first

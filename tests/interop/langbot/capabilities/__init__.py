@@ -54,7 +54,7 @@ async def begin_sleep(host, session):
     """A command that is at work when this returns."""
     shown = place(host, session)
     (shown / "started").unlink(missing_ok=True)
-    command = host.exec(session, "touch started; sleep 9", host_path=str(shown), workdir="/workspace")
+    command = host.exec(session, "touch started; sleep 16", host_path=str(shown), workdir="/workspace")
     running = asyncio.create_task(command)
 
     async def started():

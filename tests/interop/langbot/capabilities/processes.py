@@ -6,6 +6,8 @@ from pathlib import Path
 import websockets
 from host import until
 from langbot_plugin.box import errors
+from mcp import ClientSession
+from mcp.client import websocket
 
 from capabilities import attach, capability, check, refusal
 
@@ -112,11 +114,8 @@ async def long_line(host):
     await host.call("stop_managed_process", "processes", "long")
 
 
-@capability("relay: a session of the MCP SDK", seconds=12)
+@capability("relay: a session of the MCP SDK")
 async def mcp_session(host):
-    from mcp import ClientSession
-    from mcp.client import websocket
-
     await host.create("processes")
     await host.start("processes", SERVER, "mcp")
     connect = websocket.ws_connect

@@ -68,11 +68,11 @@ async def many(host):
     check(all(getattr(one, "stdout", None) in names for one in made), "some are refused")
 
 
-@capability("sessions: delete ends a running command")
+@capability("sessions: delete ends a running command", seconds=60)
 async def delete_running(host):
     running = await begin_sleep(host, "running")
     deleting = asyncio.create_task(host.call("delete_session", "running"))
-    done, _ = await asyncio.wait([deleting], timeout=4)
+    done, _ = await asyncio.wait([deleting], timeout=10)
     await asyncio.wait([deleting, running])
     running.exception()
     check(done, "it waits for the command")

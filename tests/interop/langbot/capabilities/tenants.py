@@ -30,13 +30,13 @@ async def tenants(host):
     await host.call("delete_session", "mine")
 
 
-@capability("tenants: a newer generation ends the older")
+@capability("tenants: a newer generation ends the older", seconds=60)
 async def generations(host):
     other = other_tenant(host)
     running = await begin_sleep(other, "fenced")
     other.generation = 2
     check(await other.call("get_sessions") == [], "the sessions of the older generation are left")
-    done, _ = await asyncio.wait([running], timeout=4)
+    done, _ = await asyncio.wait([running], timeout=10)
     if not done:
         running.cancel()
         await asyncio.wait([running])
