@@ -115,7 +115,6 @@ Task<model::ExecResult> Registry::exec(ExecRequest request) {
 
 Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
   const std::string id = spec.session_id;
-  expire();
   const EntryPtr entry = entry_of(id);
   std::optional<Turns::Turn> turn = co_await entry->operations.take();
   // The entry is forgotten with the turn when nothing came of it.
@@ -130,6 +129,7 @@ Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
   } const forget{*this, id, turn};
 
   if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
+  end_if_expired(entry);
   while (entry->closing) {
     const std::shared_ptr<Event> closing = entry->closing;
     co_await closing->wait();
@@ -164,6 +164,7 @@ void Registry::check_capacity() const {
 }
 
 Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::BoxSpec spec) {
+  expire();
   check_capacity();
   const Counted counted(being_made_, made_);
   const Deadline started = Clock::now();
@@ -342,14 +343,16 @@ bool Registry::is_expired(const Session& session) const {
   return Clock::now() - session.last_used() > limit;
 }
 
+void Registry::end_if_expired(EntryPtr entry) {
+  if (!entry->session || !is_expired(*entry->session)) return;
+  ++expired_;
+  log::info("session expired", "session", entry->session->id());
+  begin_closing(std::move(entry));
+}
+
 void Registry::expire() {
   const auto all = entries_;
-  for (const auto& [id, entry] : all) {
-    if (!entry->session || !is_expired(*entry->session)) continue;
-    ++expired_;
-    log::info("session expired", "session", id);
-    begin_closing(entry);
-  }
+  for (const auto& [id, entry] : all) end_if_expired(entry);
 }
 
 // Looks often while there are sessions whose shells may rest, seldom otherwise. A session that is

@@ -130,6 +130,7 @@ class Registry {
   void keep_all();
   Task<void> keep_house();
   void expire();
+  void end_if_expired(EntryPtr entry);
   bool is_expired(const Session& session) const;
   void check_capacity() const;
   [[noreturn]] static void throw_not_found(const std::string& id);
