@@ -200,9 +200,11 @@ Task<void> ManagedProcess::end_group() {
   if (!process_) co_return;
   constexpr int kAttempts = 200;
   constexpr std::chrono::milliseconds kPause{5};
-  for (int attempt = 0; !process_->kill_all() && attempt < kAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (process_->kill_all()) co_return;
     co_await sleep_for(kPause);
   }
+  log::warning("what a process started was killed and has not ended", "process", name());
 }
 
 bool ManagedProcess::restarts_after(const ProcessEnd& end) const {
