@@ -13,7 +13,7 @@ namespace caisson::guest {
 
 // What every payload of a box goes through before its program runs.
 struct PayloadRules {
-  std::vector<int> cgroups;  // borrowed: open cgroup.procs files to enter
+  std::vector<int> cgroups;  // borrowed: files of theirs, to write "0" to
 };
 
 struct StartOutcome {

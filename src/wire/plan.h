@@ -20,7 +20,7 @@ enum MountFlag : std::uint32_t {
   kNoExec = 8,
 };
 
-// Enter these cgroups by writing "0" to their open cgroup.procs files.
+// Enter these cgroups by writing "0" to files of theirs that are open for it.
 struct EnterCgroups {
   std::vector<FdIndex> fds;
   bool operator==(const EnterCgroups&) const = default;

@@ -18,7 +18,6 @@ namespace caisson::backend::native {
 
 namespace {
 
-constexpr const char* kProcs = "cgroup.procs";
 constexpr std::string_view kGroupPrefix = "p-";
 
 std::string group_within(const std::string& box, std::uint64_t id) {
@@ -32,6 +31,10 @@ std::string group_beside(const std::string& box, std::uint64_t id) {
 UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
   return UniqueFd(
       ::openat(hierarchy.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+UniqueFd open_entry(const OwnedHierarchy& hierarchy, const UniqueFd& leaf) {
+  return open_file_at(leaf.get(), entry_file(hierarchy.version), O_WRONLY);
 }
 
 }  // namespace
@@ -50,7 +53,7 @@ BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(name_, other.name_);
   std::swap(leaves_, other.leaves_);
-  std::swap(procs_, other.procs_);
+  std::swap(entries_, other.entries_);
   std::swap(join_fds_, other.join_fds_);
   std::swap(memory_leaf_, other.memory_leaf_);
   std::swap(oom_kills_, other.oom_kills_);
@@ -109,9 +112,10 @@ void BoxCgroup::find_leaf(std::size_t index) {
 }
 
 void BoxCgroup::take_leaf(std::size_t index, const UniqueFd& leaf) {
-  procs_.push_back(open_file_at(leaf.get(), "cgroup.procs", O_WRONLY));
-  join_fds_.push_back(procs_.back().get());
-  if (owner_->hierarchies[index].controllers.contains(Controller::memory)) memory_leaf_ = index;
+  const OwnedHierarchy& owned = owner_->hierarchies[index];
+  entries_.push_back(open_entry(owned, leaf));
+  join_fds_.push_back(entries_.back().get());
+  if (owned.controllers.contains(Controller::memory)) memory_leaf_ = index;
 }
 
 // The file is not kept open: the kernel would keep a page for it, in every box.
@@ -186,7 +190,7 @@ UniqueFd BoxCgroup::make_group_leaf(std::size_t index, std::uint64_t id,
   const OwnedHierarchy& owned = owner_->hierarchies[index];
   const bool limited = limits.memory_bytes > 0 && owned.controllers.contains(Controller::memory);
   // In the hierarchies that neither limit nor end it, it is where the box is.
-  if (!limited && index > 0) return open_file_at(open_leaf(owned, name_).get(), kProcs, O_WRONLY);
+  if (!limited && index > 0) return open_entry(owned, open_leaf(owned, name_));
   const std::string name = limited ? group_beside(name_, id) : group_within(name_, id);
   if (::mkdirat(owned.directory.get(), name.c_str(), 0755) < 0) {
     throw SystemError(str("control group ", (owned.path / name).native()), errno);
@@ -195,7 +199,7 @@ UniqueFd BoxCgroup::make_group_leaf(std::size_t index, std::uint64_t id,
   const UniqueFd leaf = open_leaf(owned, name);
   check_syscall(name, leaf.get());
   if (limited) limit_leaf(index, leaf, limits);
-  return open_file_at(leaf.get(), kProcs, O_WRONLY);
+  return open_entry(owned, leaf);
 }
 
 std::vector<UniqueFd> BoxCgroup::make_group(std::uint64_t id, std::uint64_t memory_bytes) {
@@ -278,7 +282,7 @@ bool BoxCgroup::try_remove() {
     --leaves_;
   }
   join_fds_.clear();
-  procs_.clear();
+  entries_.clear();
   memory_leaf_.reset();
   owner_.reset();
   return true;

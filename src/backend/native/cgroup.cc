@@ -100,7 +100,7 @@ void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const Cgro
     owned.home_path = home;
     write_control_file(home / "cgroup.procs", "0");
   }
-  owned.home = open_file(home / "cgroup.procs", O_WRONLY);
+  owned.home = open_file(home / entry_file(owned.version), O_WRONLY);
   make_directory(owned.path);
   owned.directory = open_file(owned.path, O_PATH | O_DIRECTORY);
 }

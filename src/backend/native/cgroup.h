@@ -38,7 +38,7 @@ class BoxCgroup {
   BoxCgroup& operator=(BoxCgroup&&) noexcept;
   ~BoxCgroup();  // one attempt to remove; what is left is the next sweep's
 
-  // cgroup.procs of every leaf, open for writing: a process enters by writing "0" to each, in this
+  // entry_file() of every leaf, open for writing: a process enters by writing "0" to each, in this
   // order. The permission is that of the opener, so the descriptors work from inside a box's
   // namespaces.
   std::span<const int> join_fds() const { return join_fds_; }
@@ -96,7 +96,7 @@ class BoxCgroup {
   std::shared_ptr<const OwnerDirectories> owner_;  // null when moved from or removed
   std::string name_;
   std::size_t leaves_ = 0;  // made in the first `leaves_` hierarchies of the owner
-  std::vector<UniqueFd> procs_;
+  std::vector<UniqueFd> entries_;
   std::vector<int> join_fds_;
   std::optional<std::size_t> memory_leaf_;  // the hierarchy that counts OOM kills
   mutable std::uint64_t oom_kills_ = 0;
@@ -135,7 +135,7 @@ class CgroupOwner {
   // memory_limit, pids_limit and cpu_limit as boxes of this owner get them.
   const std::vector<model::LayerReport>& reports() const { return reports_; }
 
-  // cgroup.procs of the cgroups this process lives in now, open for writing: what entered a box
+  // entry_file() of the cgroups this process lives in now, open for writing: what entered a box
   // comes back by writing "0" to each. The reverse of the order of join_fds(), so that a process is
   // in the hierarchy that kills in one stroke for as long as it is in any other.
   std::span<const int> home_fds() const { return home_fds_; }

@@ -21,6 +21,13 @@ std::string_view to_string(Controller controller);  // the kernel's name
 inline constexpr std::string_view kOwnerPrefix = "caisson-";
 inline constexpr std::string_view kHomeSuffix = ".home";
 
+// The file by which a process with a single thread enters a cgroup, writing "0". That of v1 moves
+// the calling thread alone, which needs no lock of all processes: whoever takes that lock after a
+// rest waits for every processor, some milliseconds. v2 has the like for no cgroup with memory.
+constexpr const char* entry_file(CgroupVersion version) {
+  return version == CgroupVersion::v1 ? "tasks" : "cgroup.procs";
+}
+
 // One mounted hierarchy, as this process sees it.
 struct CgroupHierarchy {
   CgroupVersion version = CgroupVersion::v1;

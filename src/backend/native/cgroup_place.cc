@@ -33,7 +33,7 @@ int write_error(const std::filesystem::path& directory, CgroupVersion version) {
   const auto writable = [](const std::filesystem::path& path) {
     return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
   };
-  if (!writable(directory) || !writable(directory / "cgroup.procs")) return errno;
+  if (!writable(directory) || !writable(directory / entry_file(version))) return errno;
   if (version == CgroupVersion::v2 && !writable(directory / "cgroup.subtree_control")) return errno;
   return 0;
 }

@@ -17,7 +17,7 @@ struct OwnedHierarchy {
   std::filesystem::path base;        // the directory of the owner lies in it
   std::filesystem::path path;        // the directory of the owner
   UniqueFd directory;                // O_PATH
-  UniqueFd home;                     // cgroup.procs of where this process lives
+  UniqueFd home;                     // entry_file() of where this process lives
   std::filesystem::path home_path;   // v2: the leaf this process moved to; else empty
   std::vector<Controller> enabled;   // v2: in `base`, by us
   SwapControl swap = SwapControl::absent;
