@@ -11,7 +11,7 @@ readonly build_packages=(
   libnftables-dev libarchive-dev libsqlite3-dev libyaml-cpp-dev libcli11-dev)
 readonly test_packages=(
   libgtest-dev libgmock-dev python3-venv python3-pip python3-pytest bubblewrap iproute2 nftables strace
-  git gcc tmux e2fsprogs btrfs-progs libdevmapper1.02.1)
+  git gcc tmux fish zsh e2fsprogs btrfs-progs libdevmapper1.02.1)
 
 # One clear line, then the end.
 die() {
