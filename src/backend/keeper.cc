@@ -191,6 +191,7 @@ void KeeperProcess::send(const wire::KeeperRequest& request, const std::vector<i
     return;
   } catch (const SystemError& error) {
     if (error.error_number() == EAGAIN) {
+      // Its end of the socket is open: this is still the process that said its number.
       log::warning("the keeper takes nothing and is killed", "process", pid_);
       ::kill(pid_, SIGKILL);
     } else if (error.error_number() != EPIPE && error.error_number() != ECONNRESET) {

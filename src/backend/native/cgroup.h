@@ -47,7 +47,7 @@ class BoxCgroup {
   // The limits that were asked for, written and read back.
   const std::set<model::Layer>& enforced() const { return enforced_; }
 
-  // Processes of the box that the kernel killed for memory so far. One read of an open file.
+  // Processes of the box that the kernel killed for memory so far.
   std::uint64_t oom_kills() const;
 
   CgroupUsage usage() const;  // zeros for what no hierarchy counts, and after removal
