@@ -17,6 +17,7 @@ MappedFile::MappedFile(int fd, std::size_t size, std::string_view subject) {
   void* const address = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) throw SystemError(subject, errno);
   bytes_ = {static_cast<std::byte*>(address), size};
+  guard_ = std::make_unique<GuardedPages>(address, size);
 }
 
 MappedFile MappedFile::create(const std::filesystem::path& path, std::string_view content) {
@@ -43,11 +44,13 @@ MappedFile MappedFile::open(const std::filesystem::path& path, std::size_t limit
 }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(guard_, other.guard_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  guard_.reset();
   if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
 }
 

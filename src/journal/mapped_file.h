@@ -1,16 +1,18 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include "base/unique_fd.h"
+#include "journal/lost_pages.h"
 
 namespace caisson::journal {
 
 // A small file mapped shared: what is stored in it is in the kernel's hands at once and survives
-// kill -9 of this process at any instruction. Nobody else may shorten the file while it is mapped.
+// kill -9 of this process at any instruction. Somebody who writes into it or shortens it changes
+// what is read from the memory, so users of it read what they stored from a copy of their own.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -20,7 +22,8 @@ class MappedFile {
   // Throws SystemError when there is no such file; an empty one, or one over `limit`, maps nothing.
   static MappedFile open(const std::filesystem::path& path, std::size_t limit);
 
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile(MappedFile&& other) noexcept
+      : guard_(std::move(other.guard_)), bytes_(std::exchange(other.bytes_, {})) {}
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
@@ -28,6 +31,7 @@ class MappedFile {
 
  private:
   MappedFile(int fd, std::size_t size, std::string_view subject);
+  std::unique_ptr<GuardedPages> guard_;
   std::span<std::byte> bytes_;
 };
 
