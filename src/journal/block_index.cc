@@ -17,8 +17,10 @@ constexpr std::array<char, 8> kMagic = {'C', 'A', 'I', 'S', 'J', 'R', 'N', '\n'}
 constexpr std::uint32_t kVersion = 1;
 constexpr std::uint64_t kMostAtOnce = 1u << 20;
 
-using Atomic = std::atomic<std::uint64_t>;
-static_assert(Atomic::is_always_lock_free && sizeof(Atomic) == sizeof(std::uint64_t));
+constexpr std::uint64_t kTailBits = 16;
+static_assert(kBlockSize == std::uint64_t{1} << kTailBits);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t));
 
 // Blocks that may be kept at once, and two that are partly so.
 std::uint64_t ring_size(std::uint64_t capacity) {
@@ -37,10 +39,8 @@ struct BlockIndex::Header {
   };
   Fixed fixed;
   std::uint64_t check;  // CRC-32C of `fixed`
-  Atomic begin;
-  Atomic closed;
-  Atomic blocks;
-  std::array<Atomic, kMarks> marks;
+  Numbers numbers;
+  std::array<std::uint64_t, 3> unused;
 };
 
 struct BlockIndex::Entry {
@@ -59,6 +59,14 @@ std::uint64_t entry_checks(const Block& block) {
   return std::uint64_t{own} << 32 | block.crc;
 }
 
+// Size and checksum of the tail in one word, which one store changes. Above them stands a check of
+// both and of the block's number, so that the tail of another block does not pass for this one's.
+std::uint64_t tail_word(std::uint64_t block, const Tail& tail) {
+  const std::array<std::uint64_t, 3> fields = {block, tail.bytes, tail.crc};
+  const std::uint32_t check = crc32c({reinterpret_cast<const char*>(fields.data()), sizeof fields});
+  return std::uint64_t{check | 1} << 48 | tail.bytes << 32 | tail.crc;
+}
+
 std::uint32_t fixed_check(const void* fixed, std::size_t size) {
   return crc32c({static_cast<const char*>(fixed), size});
 }
@@ -70,8 +78,20 @@ std::uint64_t BlockIndex::step(std::uint64_t capacity) {
 }
 
 BlockIndex::BlockIndex(std::span<std::byte> memory)
-    : header_(reinterpret_cast<Header*>(memory.data())),
-      ring_(reinterpret_cast<Entry*>(memory.data() + sizeof(Header))) {}
+    : header_(*reinterpret_cast<Header*>(memory.data())),
+      ring_(reinterpret_cast<Entry*>(memory.data() + sizeof(Header))),
+      ring_size_(header_.fixed.ring_size),
+      limits_{.capacity = header_.fixed.capacity,
+              .overflow = static_cast<Overflow>(header_.fixed.overflow)} {
+  const Numbers& kept = header_.numbers;
+  own_.begin = kept.begin.load();
+  own_.closed = kept.closed.load();
+  own_.blocks = kept.blocks.load();
+  for (std::size_t which = 0; which < kMarks; ++which) {
+    own_.marks.at(which) = kept.marks.at(which).load();
+  }
+  own_.tail = kept.tail.load();
+}
 
 std::string BlockIndex::make(const Limits& limits, std::uint64_t begin) {
   if (limits.capacity == 0 || limits.capacity > kMaxCapacity) {
@@ -89,8 +109,8 @@ std::string BlockIndex::make(const Limits& limits, std::uint64_t begin) {
   std::string bytes(sizeof(Header) + fixed.ring_size * sizeof(Entry), '\0');
   std::memcpy(bytes.data() + offsetof(Header, fixed), &fixed, sizeof fixed);
   std::memcpy(bytes.data() + offsetof(Header, check), &check, sizeof check);
-  std::memcpy(bytes.data() + offsetof(Header, begin), &begin, sizeof begin);
-  std::memcpy(bytes.data() + offsetof(Header, blocks), &blocks, sizeof blocks);
+  std::memcpy(bytes.data() + offsetof(Header, numbers.begin), &begin, sizeof begin);
+  std::memcpy(bytes.data() + offsetof(Header, numbers.blocks), &blocks, sizeof blocks);
   return bytes;
 }
 
@@ -112,7 +132,7 @@ std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory
   const BlockIndex index({const_cast<std::byte*>(memory.data()), memory.size()});
   const std::uint64_t blocks = index.blocks();
   const std::uint64_t begin = index.begin();
-  if (index.header_->closed > 1) return "its index has an invalid end mark";
+  if (index.own_.closed > 1) return "its index has an invalid end mark";
   if (begin > file_size) {
     return str("it has ", file_size, " bytes but its index says that it begins at ", begin);
   }
@@ -120,9 +140,12 @@ std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory
     return str("it has ", file_size, " bytes but its index covers ", blocks, " blocks of ",
                kBlockSize);
   }
+  // What was recorded has been there: somebody has cut the file, and offsets must not come twice.
+  if (const std::uint64_t end = index.recorded_end(); end > file_size) {
+    return str("it has ", file_size, " bytes, but ", end, " were recorded");
+  }
   const std::uint64_t first = begin / kBlockSize;
-  if (const std::uint64_t kept = file_size / kBlockSize - first;
-      kept > index.header_->fixed.ring_size) {
+  if (const std::uint64_t kept = file_size / kBlockSize - first; kept > index.ring_size_) {
     return str("it keeps ", kept, " blocks, which is more than its index has room for");
   }
   std::optional<Block> before;
@@ -139,41 +162,23 @@ std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory
   return std::nullopt;
 }
 
-Limits BlockIndex::limits() const {
-  return {.capacity = header_->fixed.capacity,
-          .overflow = static_cast<Overflow>(header_->fixed.overflow)};
-}
-
-std::uint64_t BlockIndex::begin() const {
-  return header_->begin.load();
-}
-
 void BlockIndex::set_begin(std::uint64_t offset) {
-  header_->begin.store(offset);
-}
-
-bool BlockIndex::closed() const {
-  return header_->closed.load() != 0;
+  own_.begin.store(offset);
+  header_.numbers.begin.store(offset);
 }
 
 void BlockIndex::set_closed() {
-  header_->closed.store(1);
-}
-
-std::uint64_t BlockIndex::mark(std::size_t which) const {
-  return header_->marks.at(which).load();
+  own_.closed.store(1);
+  header_.numbers.closed.store(1);
 }
 
 void BlockIndex::set_mark(std::size_t which, std::uint64_t value) {
-  header_->marks.at(which).store(value);
-}
-
-std::uint64_t BlockIndex::blocks() const {
-  return header_->blocks.load();
+  own_.marks.at(which).store(value);
+  header_.numbers.marks.at(which).store(value);
 }
 
 BlockIndex::Entry& BlockIndex::entry(std::uint64_t number) const {
-  return ring_[number % header_->fixed.ring_size];
+  return ring_[number % ring_size_];
 }
 
 std::optional<Block> BlockIndex::find(std::uint64_t number) const {
@@ -197,7 +202,28 @@ void BlockIndex::add(const Block& block) {
   place.newlines.store(block.newlines);
   place.checks.store(entry_checks(block));
   place.number_plus_one.store(block.number + 1);
-  header_->blocks.store(block.number + 1);
+  own_.tail.store(0);
+  header_.numbers.tail.store(0);
+  own_.blocks.store(block.number + 1);
+  header_.numbers.blocks.store(block.number + 1);
+}
+
+std::optional<Tail> BlockIndex::tail(std::uint64_t number) const {
+  const std::uint64_t word = own_.tail.load();
+  const Tail tail{.bytes = word >> 32 & (kBlockSize - 1), .crc = static_cast<std::uint32_t>(word)};
+  if (word != tail_word(number, tail)) return std::nullopt;
+  return tail;
+}
+
+void BlockIndex::set_tail(const Tail& tail) {
+  const std::uint64_t word = tail_word(blocks(), tail);
+  own_.tail.store(word);
+  header_.numbers.tail.store(word);
+}
+
+std::uint64_t BlockIndex::recorded_end() const {
+  const std::optional<Tail> known = tail(blocks());
+  return blocks() * kBlockSize + (known ? known->bytes : 0);
 }
 
 }  // namespace caisson::journal

@@ -25,8 +25,9 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse(std::string_view bytes) {
-  std::uint64_t value = 0xffffffff;
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse(std::string_view bytes,
+                                                           std::uint32_t before) {
+  std::uint64_t value = ~before;
   while (bytes.size() >= sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data(), sizeof word);
@@ -41,20 +42,20 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse(std::string_view byte
 
 }  // namespace
 
-std::uint32_t crc32c_portable(std::string_view bytes) {
-  std::uint32_t value = 0xffffffff;
+std::uint32_t crc32c_portable(std::string_view bytes, std::uint32_t before) {
+  std::uint32_t value = ~before;
   for (const char byte : bytes) {
     value = (value >> 8) ^ kTable[(value ^ static_cast<unsigned char>(byte)) & 0xff];
   }
   return ~value;
 }
 
-std::uint32_t crc32c(std::string_view bytes) {
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) {
 #if defined(__x86_64__)
   static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-  if (has_instruction) return crc32c_sse(bytes);
+  if (has_instruction) return crc32c_sse(bytes, before);
 #endif
-  return crc32c_portable(bytes);
+  return crc32c_portable(bytes, before);
 }
 
 }  // namespace caisson::journal

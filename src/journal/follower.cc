@@ -12,7 +12,8 @@ Task<Chunk> Follower::next(std::size_t at_most) {
     const std::uint64_t available = journal.end() - std::min(offset_, journal.end());
     Chunk chunk{.offset = offset_};
     chunk.bytes.resize(std::min<std::uint64_t>(at_most, available));
-    const ReadResult result = journal.read(offset_, chunk.bytes);
+    const ReadResult result =
+        journal.read(offset_, chunk.bytes, caught_up_ ? Reading::live : Reading::verified);
     chunk.bytes.resize(result.bytes);
     chunk.next = offset_ + result.bytes;
     if (result.truncated) {
@@ -21,6 +22,7 @@ Task<Chunk> Follower::next(std::size_t at_most) {
     } else if (result.bytes == 0 && closed) {
       chunk.kind = Chunk::Kind::ended;
     } else if (result.bytes == 0) {
+      caught_up_ = true;
       co_await feed_.changed();
       continue;
     }

@@ -12,7 +12,7 @@ namespace caisson::journal {
 struct Chunk {
   enum class Kind {
     bytes,
-    truncated,  // what was from `offset` to `next` is no longer kept
+    truncated,  // what was from `offset` to `next` is no longer kept, or damaged
     ended,      // there is nothing at `offset` and there never will be
   };
   Kind kind = Kind::bytes;
@@ -38,6 +38,9 @@ class Follower {
  private:
   Feed& feed_;
   std::uint64_t offset_;
+  // What was there before this reader came is compared with its checksums; what comes while it
+  // waits is handed on as it is.
+  bool caught_up_ = false;
 };
 
 }  // namespace caisson::journal

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "journal/crc32c.h"
@@ -21,16 +23,14 @@ std::int64_t wall_clock_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-std::uint64_t whole_blocks(std::uint64_t offset) {
-  return offset / kBlockSize * kBlockSize;
-}
-
 }  // namespace
 
 // One system call moves bytes and nothing else knows of them: a kill before or after it finds them
 // in the pipe or below the file's size.
 Drained Journal::pull(int pipe, std::size_t at_most, int& error) {
   Drained drained{.state = Drained::State::more};
+  error = notice_changes();
+  if (error != 0) return drained;
   while (drained.bytes < at_most) {
     if (const int failed = make_room(); failed != 0) {
       error = failed;
@@ -94,6 +94,29 @@ void Journal::refuse(int error) const {
   throw SystemError(str("journal ", path_.native()), error);
 }
 
+// Somebody may have cut the file, or written behind its end, where the next bytes belong. What was
+// kept of a stream that was cut, or of a tail that is not what came, is given up: its checksum
+// would never be right again. Gives errno when that is not possible now.
+int Journal::notice_changes() {
+  struct stat status {};
+  if (::fstat(file_.get(), &status) != 0) return errno;
+  const std::uint64_t last = end();
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size == last && !tail_damaged_.load(std::memory_order_acquire)) return 0;
+  if (size != last && ::ftruncate(file_.get(), static_cast<off_t>(last)) != 0) return errno;
+  if (size > last) {
+    log::error("somebody wrote behind the end of a journal; that was removed", "journal",
+               path_.native(), "bytes", size - last);
+  }
+  if (tail_damaged_.exchange(false) || size < last) {
+    log::error("a journal was damaged; what it kept is gone", "journal", path_.native(), "from",
+               begin(), "to", last);
+    index_.set_begin(last);
+    open_ = {.end = start_of_open_block()};
+  }
+  return 0;
+}
+
 // The oldest byte that must not be released, or kNobody.
 std::uint64_t Journal::first_held() const {
   const std::uint64_t held = held_from_.load(std::memory_order_acquire);
@@ -138,30 +161,42 @@ void Journal::punch() {
   if (failed == 0) punched_ = to;
 }
 
+// Each byte is read once: what is known of an open block goes on with what has come since.
 void Journal::index() {
-  if (end() / kBlockSize == index_.blocks()) return;
-  std::vector<char> buffer(kBlockSize);
-  while (index_.blocks() < end() / kBlockSize) {
-    Block block = read_block(index_.blocks(), buffer);
-    block.completed_us = wall_clock_us();
-    if (block.number > 0) {
-      const std::optional<Block> before = index_.find(block.number - 1);
-      if (before) {
-        block.newlines += before->newlines;
-        block.completed_us = std::max(block.completed_us, before->completed_us);
-      }
+  const std::uint64_t last = end();
+  if (open_.end >= last) return;
+  std::vector<char> buffer(std::min(kBlockSize, last - open_.end));
+  while (open_.end < last) {
+    const std::uint64_t left = start_of_open_block() + kBlockSize - open_.end;
+    const std::span<char> piece = std::span(buffer).first(
+        std::min({left, last - open_.end, static_cast<std::uint64_t>(buffer.size())}));
+    if (read_exactly(open_.end, piece) != piece.size()) {
+      throw SystemError(str("journal ", path_.native(), ", which somebody has shortened"), EIO);
     }
-    index_.add(block);
+    const std::string_view bytes(piece.data(), piece.size());
+    open_.crc = crc32c(bytes, open_.crc);
+    open_.newlines += count_of('\n', bytes);
+    open_.end += piece.size();
+    if (piece.size() == left) complete_block();
+  }
+  if (const std::uint64_t bytes = open_.end - start_of_open_block(); bytes > 0) {
+    index_.set_tail({.bytes = bytes, .crc = open_.crc});
   }
 }
 
-// The newlines are only those in the block.
-Block Journal::read_block(std::uint64_t number, std::span<char> buffer) const {
-  if (read_exactly(number * kBlockSize, buffer) != buffer.size()) {
-    throw SystemError(str("journal ", path_.native(), ", which somebody has shortened"), EIO);
+void Journal::complete_block() {
+  Block block{.number = index_.blocks(),
+              .crc = open_.crc,
+              .completed_us = wall_clock_us(),
+              .newlines = open_.newlines};
+  const std::optional<Block> before =
+      block.number > 0 ? index_.find(block.number - 1) : std::nullopt;
+  if (before) {
+    block.newlines += before->newlines;
+    block.completed_us = std::max(block.completed_us, before->completed_us);
   }
-  const std::string_view bytes(buffer.data(), buffer.size());
-  return {.number = number, .crc = crc32c(bytes), .newlines = count_of('\n', bytes)};
+  index_.add(block);
+  open_ = {.end = open_.end};
 }
 
 // Less only at the end of the file.
@@ -178,21 +213,64 @@ std::size_t Journal::read_exactly(std::uint64_t offset, std::span<char> out) con
   return done;
 }
 
-ReadResult Journal::read(std::uint64_t offset, std::span<char> out) const {
+// Whether a block is what was recorded of it; `bytes`, at `offset`, may hold a part of it. What was
+// never recorded, or whose record is lost, cannot be judged.
+bool Journal::sound(std::uint64_t number, std::uint64_t offset, std::span<const char> bytes) const {
+  const std::uint64_t start = number * kBlockSize;
+  Tail recorded;
+  if (const std::optional<Block> block = index_.find(number)) {
+    recorded = {.bytes = kBlockSize, .crc = block->crc};
+  } else if (const std::optional<Tail> tail = index_.tail(number)) {
+    recorded = *tail;
+  } else {
+    return true;
+  }
+  if (start >= offset && start + recorded.bytes <= offset + bytes.size()) {
+    return crc32c({bytes.data() + (start - offset), recorded.bytes}) == recorded.crc;
+  }
+  std::vector<char> whole(recorded.bytes);
+  return read_exactly(start, whole) == whole.size() &&
+         crc32c({whole.data(), whole.size()}) == recorded.crc;
+}
+
+// The first block of these bytes that is not what was recorded.
+std::optional<std::uint64_t> Journal::find_damage(std::uint64_t offset,
+                                                  std::span<const char> bytes) const {
+  for (std::uint64_t number = offset / kBlockSize; number * kBlockSize < offset + bytes.size();
+       ++number) {
+    if (!sound(number, offset, bytes)) return number;
+  }
+  return std::nullopt;
+}
+
+ReadResult Journal::read(std::uint64_t offset, std::span<char> out, Reading reading) const {
   const std::uint64_t last = end();
   if (offset > last) {
     throw Error(ErrorCode::validation_error, str("journal ", path_.native(), ": offset ", offset,
                                                  " lies behind the end, ", last));
   }
+  const std::uint64_t wanted = std::min<std::uint64_t>(out.size(), last - offset);
   std::size_t got = 0;
+  std::optional<std::uint64_t> damaged;
   if (offset >= begin()) {
-    got = read_exactly(offset, out.first(std::min<std::uint64_t>(out.size(), last - offset)));
+    got = read_exactly(offset, out.first(wanted));
+    if (reading == Reading::verified) damaged = find_damage(offset, out.first(got));
   }
   // What was released while it was read may have been read as zeros. The beginning moves before
   // anything is released, so it tells.
   const std::uint64_t first = begin();
-  if (offset < first) return {.truncated = true, .begin = first};
-  return {.bytes = got, .begin = first};
+  if (offset < first) return {.truncated = true, .begin = std::min(first, last)};
+  if (got < wanted && !damaged) damaged = (offset + got) / kBlockSize;
+  if (!damaged) return {.bytes = got, .begin = first};
+  const std::uint64_t start = *damaged * kBlockSize;
+  if (start > offset) return {.bytes = start - offset, .begin = first};
+  // A complete block is a gap. The other is one up to the end of now, and given up by drain().
+  const bool complete = index_.find(*damaged).has_value() && got == wanted;
+  if (!complete) tail_damaged_.store(true, std::memory_order_release);
+  const std::uint64_t next = complete ? std::min(start + kBlockSize, last) : last;
+  log::error("a journal was damaged; a reader goes on behind it", "journal", path_.native(), "from",
+             offset, "to", next);
+  return {.truncated = true, .begin = next};
 }
 
 void Journal::release_up_to(std::uint64_t offset) {

@@ -30,8 +30,14 @@ struct Drained {
 // Bytes that were read, or the news that they are gone.
 struct ReadResult {
   std::size_t bytes = 0;
-  bool truncated = false;   // what was asked for is no longer kept
-  std::uint64_t begin = 0;  // the oldest offset that is
+  bool truncated = false;   // what was asked for is no longer kept, or is not what was written
+  std::uint64_t begin = 0;  // the oldest offset behind it that is
+};
+
+// Whether what is read is compared with its checksum.
+enum class Reading {
+  verified,
+  live,  // bytes that came a moment ago: to follow a stream costs no more than to read it
 };
 
 // A terminal's master side, and a pipe that its bytes go through. All are borrowed; the master is
@@ -42,7 +48,8 @@ struct TerminalSource {
   int through_write = -1;
 };
 
-// What open() found unusable. The files stay under other names, for people to look at.
+// What open() found unusable. The files stay under other names (NAME.damaged-N), for people to look
+// at.
 struct Damage {
   std::string reason;
   std::filesystem::path data_kept_as;   // empty: there was no such file
@@ -53,6 +60,9 @@ struct Damage {
 // file's size is the end of the stream. splice(2) moves the bytes from the process's pipe within
 // the kernel: at every instant, whoever is killed, each of them is in the pipe or in the file.
 // DIRECTORY/NAME.index is a BlockIndex. Nothing is synced: no process survives its host.
+//
+// The files may be damaged by a disk or by people, also while they are open. Then the process goes
+// on, and readers are told which offsets are gone: what they get is what was written there.
 //
 // At most one process at a time has a journal open; the next one opens it when the former is dead.
 // Threads: drain(), drain_terminal() and index() belong to one thread at a time, which may be one
@@ -65,11 +75,12 @@ class Journal {
   static std::unique_ptr<Journal> create(const std::filesystem::path& directory,
                                          const std::string& name, const Limits& limits);
   // Opens what an earlier process left and reads all that is kept, in order to verify it. If it is
-  // damaged, it is set aside and a new journal goes on where it ended, so that offsets never
-  // repeat; begin() == end() then. The limits are those it was created with; `limits` are for a new
-  // one. Throws not_found when there is no such journal.
+  // damaged, unreadable or missing, what there is of it is set aside and a new journal goes on
+  // where it ended, so that offsets never repeat; begin() == end() then. The limits are those it
+  // was created with; `limits` are for a new one. Where nothing else tells how far the stream went,
+  // `end_at_most` is taken. Throws when the storage does not take a new one either.
   static Opened open(const std::filesystem::path& directory, const std::string& name,
-                     const Limits& limits);
+                     const Limits& limits, std::uint64_t end_at_most = 0);
   static void remove(const std::filesystem::path& directory, const std::string& name);
 
   Journal(const Journal&) = delete;
@@ -79,8 +90,8 @@ class Journal {
   // SystemError, only when nothing was moved; then all bytes are still in the pipe.
   Drained drain(int pipe, std::size_t at_most);
   Drained drain_terminal(const TerminalSource& terminal, std::size_t at_most);
-  // Records the blocks that are complete now. Without it, searches are slower and corruption of
-  // these blocks is not noticed; drain() calls it before it releases anything.
+  // Records what has come. Without it, searches are slower and damage to it is not noticed;
+  // drain() calls it before it releases anything.
   void index();
 
   std::uint64_t begin() const { return index_.begin(); }
@@ -91,7 +102,8 @@ class Journal {
   const std::filesystem::path& path() const { return path_; }
 
   // Fills `out` as far as there are bytes. An offset behind the end is a validation_error.
-  ReadResult read(std::uint64_t offset, std::span<char> out) const;
+  ReadResult read(std::uint64_t offset, std::span<char> out,
+                  Reading reading = Reading::verified) const;
 
   // Bytes before `offset` have been delivered and need not be kept. They are until there is more
   // than the capacity, as with the other policy, whom this tells nothing.
@@ -123,21 +135,31 @@ class Journal {
   std::uint64_t offset_of_last_lines(std::uint64_t count) const;
 
  private:
+  // Of the block that is not complete yet: what index() has read of it.
+  struct OpenBlock {
+    std::uint64_t end = 0;
+    std::uint64_t newlines = 0;
+    std::uint32_t crc = 0;
+  };
+
   Journal(std::filesystem::path path, UniqueFd file, MappedFile mapped);
   static std::unique_ptr<Journal> make(const std::filesystem::path& path, const Limits& limits,
                                        std::uint64_t begin);
   static std::unique_ptr<Journal> adopt(const std::filesystem::path& path, Damage& damage,
                                         MappedFile& mapped, std::uint64_t& size);
-  std::optional<std::string> find_damaged_block() const;
 
   Drained pull(int pipe, std::size_t at_most, int& error);
   [[noreturn]] void refuse(int error) const;
+  int notice_changes();
   std::uint64_t first_held() const;
   std::size_t room() const;
   int make_room();
   void punch();
-  Block read_block(std::uint64_t number, std::span<char> buffer) const;
+  void complete_block();
+  std::uint64_t start_of_open_block() const { return index_.blocks() * kBlockSize; }
   std::size_t read_exactly(std::uint64_t offset, std::span<char> out) const;
+  bool sound(std::uint64_t number, std::uint64_t offset, std::span<const char> bytes) const;
+  std::optional<std::uint64_t> find_damage(std::uint64_t offset, std::span<const char> bytes) const;
   std::optional<std::uint64_t> behind_newline(std::uint64_t from, std::uint64_t count) const;
   std::uint64_t count_newlines(std::uint64_t from, std::uint64_t to) const;
 
@@ -149,6 +171,8 @@ class Journal {
   std::atomic<std::uint64_t> end_;
   std::atomic<std::uint64_t> held_from_ = kNobody;
   std::atomic<bool> uses_slack_ = false;
+  mutable std::atomic<bool> tail_damaged_ = false;  // a reader has found out
+  OpenBlock open_;
   std::uint64_t punched_ = 0;  // no blocks of the disk are in use before it
 };
 

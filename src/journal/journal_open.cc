@@ -2,11 +2,12 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -30,6 +31,25 @@ std::uint64_t file_size(int fd, const fs::path& path) {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+// A regular file, open for both. Without one, `problem` says why; what may be different in a
+// moment, as a lack of descriptors, is thrown.
+UniqueFd open_regular(const fs::path& path, std::string_view what, std::string& problem) {
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const int error = errno;
+  struct stat status {};
+  if (file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
+  if (file || error == EISDIR || error == ELOOP || error == ENXIO) {
+    problem = str(what, " is no regular file");
+  } else if (error == ENOENT) {
+    problem = str(what, " is missing");
+  } else if (error == EACCES || error == EPERM || error == EIO) {
+    problem = str(what, " cannot be opened: ", error_text(error));
+  } else {
+    throw SystemError(path.native(), error);
+  }
+  return {};
+}
+
 // False when there is nothing of that name.
 bool rename_if_there(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
@@ -39,7 +59,7 @@ bool rename_if_there(const fs::path& from, const fs::path& to) {
 
 void set_aside(const fs::path& path, Damage& damage) {
   for (unsigned number = 1;; ++number) {
-    const fs::path data = str(path.native(), ".corrupt-", number);
+    const fs::path data = str(path.native(), ".damaged-", number);
     const fs::path index = index_path(data);
     if (fs::exists(data) || fs::exists(index)) continue;
     // The file goes last: a process that is killed in between leaves what tells where to go on.
@@ -54,9 +74,8 @@ void set_aside(const fs::path& path, Damage& damage) {
 std::uint64_t presumed_end(std::span<std::byte> memory, std::uint64_t size) {
   if (!BlockIndex::sound_header(memory)) return size;
   const BlockIndex index(memory);
-  const std::uint64_t blocks = index.blocks();
-  if (blocks == 0 || !index.find(blocks - 1)) return size;
-  return std::max(size, blocks * kBlockSize);
+  if (index.blocks() > 0 && !index.find(index.blocks() - 1)) return size;
+  return std::max(size, index.recorded_end());
 }
 
 }  // namespace
@@ -67,7 +86,8 @@ Journal::Journal(fs::path path, UniqueFd file, MappedFile mapped)
       mapped_(std::move(mapped)),
       index_(mapped_.bytes()),
       limits_(index_.limits()),
-      end_(file_size(file_.get(), path_)) {}
+      end_(file_size(file_.get(), path_)),
+      open_{.end = start_of_open_block()} {}
 
 std::unique_ptr<Journal> Journal::make(const fs::path& path, const Limits& limits,
                                        std::uint64_t begin) {
@@ -96,32 +116,30 @@ std::unique_ptr<Journal> Journal::create(const fs::path& directory, const std::s
 // The journal if nothing is wrong with it; else says what is, and what is known for a new one.
 std::unique_ptr<Journal> Journal::adopt(const fs::path& path, Damage& damage, MappedFile& mapped,
                                         std::uint64_t& size) {
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!file && errno != ENOENT) throw SystemError(path.native(), errno);
-  size = file ? file_size(file.get(), path) : 0;
-  const bool has_index = fs::exists(index_path(path));
-  if (!file && !has_index) {
-    throw Error(ErrorCode::not_found, str("there is no journal ", path.native()));
-  }
-  if (has_index) mapped = MappedFile::open(index_path(path), kMaxIndexSize);
-  if (!file) {
-    damage.reason = "its file is missing";
-  } else if (!has_index) {
-    damage.reason = "its index is missing";
-  } else if (auto problem = BlockIndex::problem(mapped.bytes(), size)) {
+  UniqueFd file = open_regular(path, "its file", damage.reason);
+  if (file) size = file_size(file.get(), path);
+  const UniqueFd index = open_regular(index_path(path), "its index", damage.reason);
+  if (index) mapped = MappedFile::open(index_path(path), kMaxIndexSize);
+  if (!file || !index) return nullptr;
+  if (auto problem = BlockIndex::problem(mapped.bytes(), size)) {
     damage.reason = std::move(*problem);
-  } else {
-    std::unique_ptr<Journal> journal(new Journal(path, std::move(file), std::move(mapped)));
-    auto block = journal->find_damaged_block();
-    if (!block) return journal;
-    damage.reason = std::move(*block);
-    mapped = MappedFile::open(index_path(path), kMaxIndexSize);
+    return nullptr;
   }
-  return nullptr;
+  std::unique_ptr<Journal> journal(new Journal(path, std::move(file), std::move(mapped)));
+  for (std::uint64_t at = whole_blocks(journal->begin()); at < size; at += kBlockSize) {
+    if (journal->sound(at / kBlockSize, at, {})) continue;
+    damage.reason = str("what it has at offset ", at, " is not what was recorded");
+    mapped = MappedFile::open(index_path(path), kMaxIndexSize);
+    return nullptr;
+  }
+  for (std::size_t which = 0; which < kMarks; ++which) {
+    if (journal->mark(which) > size) journal->set_mark(which, size);
+  }
+  return journal;
 }
 
 Journal::Opened Journal::open(const fs::path& directory, const std::string& name,
-                              const Limits& limits) {
+                              const Limits& limits, std::uint64_t end_at_most) {
   const fs::path path = directory / name;
   Damage damage;
   MappedFile mapped;
@@ -130,34 +148,24 @@ Journal::Opened Journal::open(const fs::path& directory, const std::string& name
     journal->index();
     return {.journal = std::move(journal)};
   }
-  if (size == 0 && !fs::exists(index_path(path))) {
-    // Its creation was interrupted, before a byte could go into it.
-    check_syscall(path.native(), ::unlink(path.c_str()));
-    return {.journal = make(path, limits, 0)};
+  const bool empty = size == 0 && end_at_most == 0 && ::access(index_path(path).c_str(), F_OK) != 0;
+  if (empty && ::unlink(path.c_str()) == 0) {
+    return {.journal = make(path, limits, 0)};  // its creation was interrupted
   }
-  set_aside(path, damage);
   const bool sound = BlockIndex::sound_header(mapped.bytes());
-  const std::uint64_t begin = presumed_end(mapped.bytes(), size);
+  const std::uint64_t known = presumed_end(mapped.bytes(), size);
+  const std::uint64_t end = sound || known > 0 ? known : end_at_most;
+  set_aside(path, damage);
   std::unique_ptr<Journal> fresh =
-      make(path, sound ? BlockIndex(mapped.bytes()).limits() : limits, begin);
+      make(path, sound ? BlockIndex(mapped.bytes()).limits() : limits, end);
   if (sound) {
     const BlockIndex old(mapped.bytes());
-    for (std::size_t which = 0; which < kMarks; ++which) fresh->set_mark(which, old.mark(which));
+    for (std::size_t which = 0; which < kMarks; ++which) {
+      fresh->set_mark(which, std::min(old.mark(which), end));
+    }
     if (old.closed()) fresh->mark_closed();
   }
   return {.journal = std::move(fresh), .damage = std::move(damage)};
-}
-
-std::optional<std::string> Journal::find_damaged_block() const {
-  std::vector<char> buffer(kBlockSize);
-  for (std::uint64_t number = begin() / kBlockSize; number < index_.blocks(); ++number) {
-    const std::optional<Block> recorded = index_.find(number);
-    if (!recorded || read_block(number, buffer).crc != recorded->crc) {
-      return str("block ", number, " (at offset ", number * kBlockSize,
-                 ") is not what was recorded");
-    }
-  }
-  return std::nullopt;
 }
 
 void Journal::remove(const fs::path& directory, const std::string& name) {

@@ -17,6 +17,9 @@ struct Limits {
 
 // The unit of the index, of verification and of release.
 inline constexpr std::uint64_t kBlockSize = 64u << 10;
+constexpr std::uint64_t whole_blocks(std::uint64_t offset) {
+  return offset / kBlockSize * kBlockSize;
+}
 inline constexpr std::uint64_t kMaxCapacity = 64ull << 30;
 
 }  // namespace caisson::journal
