@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "journal/crc32c.h"
 
@@ -78,9 +79,7 @@ std::optional<Found> find_slot(std::span<const std::byte> memory) {
   return best;
 }
 
-void publish_in(std::span<std::byte> memory, const InputState& state) {
-  const std::optional<Found> current = find_slot(memory);
-  const std::uint64_t generation = current ? current->generation + 1 : 1;
+void publish_in(std::span<std::byte> memory, const InputState& state, std::uint64_t generation) {
   Slot& slot = reinterpret_cast<Layout*>(memory.data())->slots.at(generation % 2);
   slot.check.store(~slot.check.load());  // it does not count while it is changed
   slot.generation.store(generation);
@@ -92,6 +91,23 @@ void publish_in(std::span<std::byte> memory, const InputState& state) {
 
 fs::path state_path(const fs::path& path) {
   return str(path.native(), ".state");
+}
+
+// A new state file.
+MappedFile make_state(const fs::path& path, const InputState& state) {
+  alignas(Atomic) std::array<std::byte, sizeof(Layout)> bytes{};
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  publish_in(bytes, state, 1);
+  return MappedFile::create(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+void set_state_aside(const fs::path& path) {
+  for (unsigned number = 1;; ++number) {
+    const std::string aside = str(path.native(), ".damaged-", number);
+    if (::renameat2(AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), RENAME_NOREPLACE) == 0) return;
+    if (errno == ENOENT) return;
+    if (errno != EEXIST) throw SystemError(path.native(), errno);
+  }
 }
 
 bool is_full(int error) {
@@ -120,11 +136,7 @@ InputLog InputLog::create(const fs::path& directory, const std::string& name,
   const fs::path path = directory / name;
   UniqueFd file = open_file(path, O_RDWR | O_CREAT | O_EXCL, 0600);
   try {
-    alignas(Atomic) std::array<std::byte, sizeof(Layout)> bytes{};
-    std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-    publish_in(bytes, {});
-    MappedFile mapped = MappedFile::create(
-        state_path(path), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    MappedFile mapped = make_state(state_path(path), {});
     return {path, std::move(file), std::move(mapped), {}, 0, max_queued};
   } catch (const SystemError& error) {
     ::unlink(path.c_str());
@@ -133,33 +145,41 @@ InputLog InputLog::create(const fs::path& directory, const std::string& name,
   }
 }
 
-InputLog InputLog::open(const fs::path& directory, const std::string& name, UniqueFd kept,
-                        std::uint64_t max_queued) {
+InputLog::Opened InputLog::open(const fs::path& directory, const std::string& name, UniqueFd kept,
+                                std::uint64_t max_queued) {
   const fs::path path = directory / name;
-  MappedFile mapped = MappedFile::open(state_path(path), 1u << 20);
-  struct stat named {};
   struct stat held {};
-  check_syscall(path.native(), ::stat(path.c_str(), &named));
   check_syscall(path.native(), ::fstat(kept.get(), &held));
-  const std::optional<InputState> state = find_input_state(mapped.bytes());
-  const off_t position = check_syscall(path.native(), ::lseek(kept.get(), 0, SEEK_CUR));
-  const char* problem = nullptr;
-  if (named.st_dev != held.st_dev || named.st_ino != held.st_ino) {
-    problem = "the descriptor that was kept is of another file";
-  } else if (!state) {
-    problem = "its state file is damaged";
-  } else if (state->end > static_cast<std::uint64_t>(held.st_size)) {
-    problem = "the file is shorter than what was accepted";
-  } else if (static_cast<std::uint64_t>(position) > state->end) {
-    problem = "its position lies behind what was accepted";
+  const auto size = static_cast<std::uint64_t>(held.st_size);
+  const auto position =
+      static_cast<std::uint64_t>(check_syscall(path.native(), ::lseek(kept.get(), 0, SEEK_CUR)));
+
+  std::string damage;
+  struct stat named {};
+  if (::stat(path.c_str(), &named) != 0 || named.st_dev != held.st_dev ||
+      named.st_ino != held.st_ino) {
+    damage = "its file was removed or replaced; nothing of it is lost";
   }
-  if (problem != nullptr) {
-    throw Error(ErrorCode::internal_error,
-                str("input log ", path.native(), ": ", problem, "; start the process again"));
+  MappedFile mapped;
+  std::optional<Found> found;
+  try {
+    mapped = MappedFile::open(state_path(path), 1u << 20);
+    found = find_slot(mapped.bytes());
+  } catch (const SystemError& error) {
+    const int number = error.error_number();
+    if (number != ENOENT && number != EACCES && number != ELOOP && number != EISDIR) throw;
   }
-  return {
-      path,      std::move(kept), std::move(mapped), *state, static_cast<std::uint64_t>(position),
-      max_queued};
+  if (!found || found->state.end < position) {
+    damage = "its state is missing or damaged; what clients send again is written again";
+    set_state_aside(state_path(path));
+    found = Found{.state = {.end = std::max(size, position)}, .generation = 1};
+    mapped = make_state(state_path(path), found->state);
+  }
+  Opened opened{
+      .log = {path, std::move(kept), std::move(mapped), found->state, position, max_queued},
+      .damage = std::move(damage)};
+  opened.log.generation_ = found->generation;
+  return opened;
 }
 
 void InputLog::remove(const fs::path& directory, const std::string& name) {
@@ -170,7 +190,7 @@ void InputLog::remove(const fs::path& directory, const std::string& name) {
 }
 
 void InputLog::publish(const InputState& state) {
-  publish_in(mapped_.bytes(), state);
+  publish_in(mapped_.bytes(), state, ++generation_);
   state_ = state;
 }
 
@@ -179,10 +199,23 @@ Appended InputLog::append(std::uint64_t sequence, std::span<const std::string_vi
   if (state_.closed) return Appended::closed;
   std::size_t size = 0;
   for (const std::string_view piece : pieces) size += piece.size();
+  skip_what_was_cut();
   if (queued() > 0 && queued() + size > max_queued_) return Appended::busy;
   write(pieces);
   publish({.end = state_.end + size, .last_sequence = std::max(sequence, state_.last_sequence)});
   return Appended::written;
+}
+
+// What somebody has cut off is lost, and must not come to the process as zeros.
+bool InputLog::skip_what_was_cut() {
+  struct stat status {};
+  check_syscall(path_.native(), ::fstat(file_.get(), &status));
+  if (static_cast<std::uint64_t>(status.st_size) >= state_.end) return false;
+  log::error("an input log was cut; what the process had not read is lost", "log", path_.native(),
+             "bytes", queued());
+  check_syscall(path_.native(), ::lseek(file_.get(), static_cast<off_t>(state_.end), SEEK_SET));
+  position_ = state_.end;
+  return true;
 }
 
 // Behind the end, where nothing counts yet.
@@ -237,8 +270,9 @@ Fed InputLog::feed(int pipe, std::size_t at_most) {
     }
     check_syscall(path_.native(), moved);
     if (moved == 0) {
+      if (skip_what_was_cut()) continue;
       throw Error(ErrorCode::internal_error,
-                  str("input log ", path_.native(), ": somebody has shortened the file"));
+                  str("input log ", path_.native(), " gives nothing of what it has"));
     }
     fed.bytes += static_cast<std::size_t>(moved);
     position_ += static_cast<std::uint64_t>(moved);

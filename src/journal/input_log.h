@@ -58,10 +58,12 @@ class InputLog {
 
   static InputLog create(const std::filesystem::path& directory, const std::string& name,
                          std::uint64_t max_queued = kMaxQueued);
-  // Goes on with `kept`, the descriptor of before. Throws internal_error when the files are not
-  // those of an input log, or `kept` is not its file.
-  static InputLog open(const std::filesystem::path& directory, const std::string& name,
-                       UniqueFd kept, std::uint64_t max_queued = kMaxQueued);
+  // Goes on with `kept`, the descriptor of before: also when its file is gone, or its state, which
+  // is then set aside as NAME.state.damaged-N. What was queued is taken to be accepted then, and
+  // sequence numbers begin anew: what clients send again is written again.
+  struct Opened;
+  static Opened open(const std::filesystem::path& directory, const std::string& name, UniqueFd kept,
+                     std::uint64_t max_queued = kMaxQueued);
   static void remove(const std::filesystem::path& directory, const std::string& name);
 
   // For another process to keep: its position is where the process's input goes on.
@@ -88,6 +90,7 @@ class InputLog {
   InputLog(std::filesystem::path path, UniqueFd file, MappedFile mapped, InputState state,
            std::uint64_t position, std::uint64_t max_queued);
   void publish(const InputState& state);
+  bool skip_what_was_cut();
   void write(std::span<const std::string_view> pieces);
   void release(int pipe);
 
@@ -95,9 +98,15 @@ class InputLog {
   UniqueFd file_;
   MappedFile mapped_;
   InputState state_;
-  std::uint64_t position_;  // the file's own, which nobody else moves
+  std::uint64_t generation_ = 1;  // of the slot that counts
+  std::uint64_t position_;        // the file's own, which nobody else moves
   std::uint64_t max_queued_;
   std::uint64_t released_ = 0;
+};
+
+struct InputLog::Opened {
+  InputLog log;
+  std::string damage;  // what was wrong; empty: nothing
 };
 
 }  // namespace caisson::journal

@@ -20,6 +20,8 @@
 namespace caisson::journal {
 namespace {
 
+namespace fs = std::filesystem;
+
 namespace asio = boost::asio;
 
 std::string read_some(int pipe, std::size_t size) {
@@ -68,7 +70,7 @@ TEST_F(InputLogTest, GoesOnWithTheDescriptorThatWasKept) {
     log.append(2, "second ");
     EXPECT_EQ(log.feed(write_.get(), 9).state, Fed::State::more);
   }
-  InputLog log = InputLog::open(directory_.path(), "in", duplicate(kept.get(), "input log"));
+  InputLog log = InputLog::open(directory_.path(), "in", duplicate(kept.get(), "input log")).log;
   EXPECT_EQ(log.position(), 9u);
   EXPECT_EQ(log.append(2, "second "), Appended::already_written);
   EXPECT_EQ(log.append(3, "third"), Appended::written);
@@ -85,7 +87,7 @@ TEST_F(InputLogTest, IgnoresWhatWasNotAccepted) {
   // What a process leaves that is killed between writing and accepting.
   check_syscall("in", ::pwrite(log.descriptor(), "GARBAGE", 7, 5));
   InputLog again =
-      InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log"));
+      InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")).log;
   EXPECT_EQ(again.append(2, "too"), Appended::written);
   again.feed(write_.get(), 1000);
   EXPECT_EQ(read_some(read_.get(), 100), "good too");
@@ -131,19 +133,75 @@ TEST_F(InputLogTest, SaysWhenThePipeIsFullOrNobodyReads) {
   EXPECT_EQ(log.feed(write_.get(), 1u << 20).state, Fed::State::broken);
 }
 
-TEST_F(InputLogTest, RefusesFilesThatAreNotItsOwn) {
-  const InputLog log = make();
-  const UniqueFd other = open_file(directory_ / "other", O_RDWR | O_CREAT, 0600);
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(other.get(), "input log")), Error);
+// Opened again, by the descriptor that was kept, it says what was wrong and goes on.
+class DamagedInputLog : public InputLogTest {
+ protected:
+  DamagedInputLog() {
+    InputLog log = make();
+    kept_ = duplicate(log.descriptor(), "input log");
+    log.append(7, "read ");
+    log.feed(write_.get(), 1000);
+    log.append(8, "queued ");
+  }
+
+  void expect_input(const std::string& expected, std::uint64_t last_sequence) {
+    InputLog::Opened opened =
+        InputLog::open(directory_.path(), "in", duplicate(kept_.get(), "input log"));
+    EXPECT_NE(opened.damage, "");
+    EXPECT_EQ(opened.log.last_sequence(), last_sequence);
+    EXPECT_EQ(opened.log.append(0, "new"), Appended::written);
+    EXPECT_EQ(opened.log.feed(write_.get(), 1000).state, Fed::State::drained);
+    EXPECT_EQ(read_some(read_.get(), 100), expected);
+    const InputLog again =
+        InputLog::open(directory_.path(), "in", duplicate(kept_.get(), "input log")).log;
+    EXPECT_EQ(again.end(), opened.log.end());
+    EXPECT_EQ(again.last_sequence(), last_sequence);
+  }
+
+  UniqueFd kept_;
+};
+
+TEST_F(DamagedInputLog, LosesNothingWithItsFile) {
+  fs::remove(directory_ / "in");
+  expect_input("read queued new", 8);
+}
+
+TEST_F(DamagedInputLog, LosesNothingWhenItsFileIsReplaced) {
+  fs::remove(directory_ / "in");
+  replace_file(directory_ / "in", "something else");
+  expect_input("read queued new", 8);
+}
+
+TEST_F(DamagedInputLog, GoesOnWithoutItsState) {
+  fs::remove(directory_ / "in.state");
+  expect_input("read queued new", 0);
+}
+
+TEST_F(DamagedInputLog, SetsAStateAsideThatIsGarbage) {
   replace_file(directory_ / "in.state", std::string(88, 'x'));
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
-               Error);
-  replace_file(directory_ / "in.state", "");
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
-               Error);
-  InputLog::remove(directory_.path(), "in");
-  EXPECT_THROW(InputLog::open(directory_.path(), "in", duplicate(log.descriptor(), "input log")),
-               SystemError);
+  expect_input("read queued new", 0);
+  EXPECT_EQ(read_file(directory_ / "in.state.damaged-1"), std::string(88, 'x'));
+}
+
+TEST_F(DamagedInputLog, GivesNoZerosForWhatWasCut) {
+  EXPECT_EQ(read_some(read_.get(), 100), "read ");
+  fs::resize_file(directory_ / "in", 2);
+  InputLog log = InputLog::open(directory_.path(), "in", std::move(kept_)).log;
+  EXPECT_EQ(log.append(9, "new"), Appended::written);
+  EXPECT_EQ(log.feed(write_.get(), 1000).state, Fed::State::drained);
+  EXPECT_EQ(read_some(read_.get(), 100), "new");
+}
+
+TEST_F(DamagedInputLog, GoesOnWhenItIsCutWhileItIsOpen) {
+  EXPECT_EQ(read_some(read_.get(), 100), "read ");
+  InputLog log = InputLog::open(directory_.path(), "in", std::move(kept_)).log;
+  fs::resize_file(directory_ / "in", 0);
+  fs::resize_file(directory_ / "in.state", 0);
+  EXPECT_EQ(log.feed(write_.get(), 1000).state, Fed::State::drained);
+  EXPECT_EQ(log.append(8, "again"), Appended::already_written);
+  EXPECT_EQ(log.append(9, "new"), Appended::written);
+  EXPECT_EQ(log.feed(write_.get(), 1000).state, Fed::State::drained);
+  EXPECT_EQ(read_some(read_.get(), 100), "new");
 }
 
 TEST_F(InputLogTest, CountsTheOtherStateWhenOneIsTorn) {
@@ -268,7 +326,7 @@ int receive_messages(int pipe, Shared& shared) {
 
 // The daemon, and a client that sends again what was not acknowledged.
 int send_messages(const TemporaryDirectory& directory, int kept, int pipe, Shared& shared) {
-  InputLog log = InputLog::open(directory.path(), "in", duplicate(kept, "input log"), 4u << 20);
+  InputLog log = InputLog::open(directory.path(), "in", duplicate(kept, "input log"), 4u << 20).log;
   while (!shared.enough) {
     const std::uint64_t sequence = shared.acknowledged + 1;
     if (log.append(sequence, message(sequence)) != Appended::busy) shared.acknowledged = sequence;

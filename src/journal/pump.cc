@@ -92,6 +92,7 @@ Task<void> Pump::run() {
       continue;
     }
     if (drained->bytes > 0) troubled_ = false;
+    if (drained->bytes > 0 && options_.on_move) options_.on_move();
     switch (drained->state) {
       case Drained::State::more:
         break;

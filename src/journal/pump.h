@@ -28,6 +28,8 @@ struct PumpOptions {
   bool closes = true;
   // Told of such trouble once until bytes move again; without it, it is logged.
   std::function<void(const Error&)> on_trouble;
+  // Called on the loop when bytes have moved.
+  std::function<void()> on_move;
 };
 
 // Moves a process's output into its journal until the end of the stream. A little is moved on the

@@ -49,6 +49,14 @@ std::optional<ProcessEnd> read_end(const json::value& value) {
   return end;
 }
 
+// Absent in what versions wrote that did not reserve.
+ReservedOffsets read_reserved(const json::object& object) {
+  const json::value* const value = object.if_contains("reserved");
+  if (value == nullptr) return {};
+  return {.out = value->at(0).to_number<std::uint64_t>(),
+          .err = value->at(1).to_number<std::uint64_t>()};
+}
+
 ProcessPhase read_phase(const json::value& value) {
   const int phase = value.to_number<int>();
   if (phase < 0 || phase > static_cast<int>(ProcessPhase::ended)) {
@@ -77,7 +85,8 @@ std::string to_text(const KeptProcess& process) {
                                       {"pid", process.pid},
                                       {"started_at", microseconds(process.started_at)},
                                       {"restarts", process.restarts},
-                                      {"end", end_value(process.end)}});
+                                      {"end", end_value(process.end)},
+                                      {"reserved", {process.reserved.out, process.reserved.err}}});
 }
 
 KeptProcess read_kept_process(const std::string& text) {
@@ -95,7 +104,8 @@ KeptProcess read_kept_process(const std::string& text) {
             .pid = object.at("pid").to_number<std::int64_t>(),
             .started_at = timestamp(object.at("started_at")),
             .restarts = object.at("restarts").to_number<std::uint64_t>(),
-            .end = read_end(object.at("end"))};
+            .end = read_end(object.at("end")),
+            .reserved = read_reserved(object)};
   } catch (const std::exception& error) {
     throw Error(ErrorCode::protocol_error, str("a kept process cannot be read: ", error.what()));
   }

@@ -21,6 +21,14 @@ struct ProcessEnd {
   bool operator==(const ProcessEnd&) const = default;
 };
 
+// Both output streams end before these. Told to the keeper ahead of the bytes, a piece at a time:
+// if the files of a stream are lost, it goes on here, and no offset means two things.
+struct ReservedOffsets {
+  std::uint64_t out = 0;
+  std::uint64_t err = 0;
+  bool operator==(const ReservedOffsets&) const = default;
+};
+
 enum class ProcessPhase {
   starting,  // nobody knows whether it was
   running,
@@ -39,6 +47,7 @@ struct KeptProcess {
   model::Timestamp started_at;  // the first time
   std::uint64_t restarts = 0;
   std::optional<ProcessEnd> end;  // the last one
+  ReservedOffsets reserved;
   bool operator==(const KeptProcess&) const = default;
 };
 

@@ -145,7 +145,7 @@ std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessGround& groun
       new ManagedProcess(ground, std::move(session), std::move(told)));
   KeptProcess& kept = process->kept_;
   process->streams_ = ProcessStreams::open(ground.streams, process->directory(), kept.spec,
-                                           std::move(fds), process->name());
+                                           std::move(fds), kept.reserved, process->name());
   process->streams_->on_change = [self = process.get()] { self->keep(); };
   if (kept.phase == ProcessPhase::ended) {
     process->session_.reset();
@@ -163,7 +163,9 @@ std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessGround& groun
 
 void ManagedProcess::keep() const {
   if (ground_.keeper == nullptr) return;
-  ground_.keeper->keep(kept_process_name(kept_.directory), to_text(kept_), streams_->descriptors());
+  KeptProcess told = kept_;
+  told.reserved = streams_->reserved();
+  ground_.keeper->keep(kept_process_name(kept_.directory), to_text(told), streams_->descriptors());
 }
 
 // Kept before it starts: a daemon that dies now is followed by one that knows of it.

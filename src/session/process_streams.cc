@@ -26,6 +26,9 @@ namespace asio = boost::asio;
 // What a process wrote is all there soon after its end, unless somebody else has its pipes.
 constexpr std::chrono::seconds kOutputGrace{1};
 constexpr std::size_t kPiece = 1u << 20;
+// Offsets are reserved ahead in steps of this, each of which is a message to the keeper. Half of it
+// is more than moves between two looks.
+constexpr std::uint64_t kReserve = 64u << 20;
 
 // Standard error is nobody's to wait for: it never holds a process back.
 journal::Limits limits_of(const model::ManagedProcessSpec& spec, bool output) {
@@ -35,8 +38,9 @@ journal::Limits limits_of(const model::ManagedProcessSpec& spec, bool output) {
 }
 
 journal::Journal::Opened open_journal(const std::filesystem::path& directory, const char* name,
-                                      const journal::Limits& limits, const std::string& who) {
-  journal::Journal::Opened opened = journal::Journal::open(directory, name, limits);
+                                      const journal::Limits& limits, std::uint64_t end_at_most,
+                                      const std::string& who) {
+  journal::Journal::Opened opened = journal::Journal::open(directory, name, limits, end_at_most);
   if (opened.damage) {
     log::error("a journal was damaged; it goes on where it ended", "process", who, "stream", name,
                "reason", opened.damage->reason, "kept", opened.damage->data_kept_as.native());
@@ -59,7 +63,9 @@ ProcessStreams::ProcessStreams(const StreamsGround& ground, std::filesystem::pat
       input_moved_(ground.executor),
       stream_ended_(ground.executor),
       pumps_(ground.executor),
-      input_pumps_(ground.executor) {}
+      input_pumps_(ground.executor) {
+  reserve();
+}
 
 std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsGround& ground,
                                                        const std::filesystem::path& directory,
@@ -82,9 +88,14 @@ std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsGround& ground
                                                      const std::filesystem::path& directory,
                                                      const model::ManagedProcessSpec& spec,
                                                      std::vector<UniqueFd> kept,
+                                                     ReservedOffsets reserved,
                                                      const std::string& who) {
-  auto out = open_journal(directory, "out", limits_of(spec, true), who);
-  auto err = open_journal(directory, "err", limits_of(spec, false), who);
+  std::error_code made;
+  if (std::filesystem::create_directory(directory, made)) {
+    log::error("the files of a process were removed; it goes on with new ones", "process", who);
+  }
+  auto out = open_journal(directory, "out", limits_of(spec, true), reserved.out, who);
+  auto err = open_journal(directory, "err", limits_of(spec, false), reserved.err, who);
   std::unique_ptr<ProcessStreams> streams(new ProcessStreams(
       ground, directory, spec.tty, std::move(out.journal), std::move(err.journal)));
   Ends& ends = streams->ends_;
@@ -97,7 +108,11 @@ std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsGround& ground
     ends.through_write = std::move(kept[1]);
     if (kept.size() > 2) ends.terminal = std::move(kept[2]);
   } else {
-    streams->in_.emplace(journal::InputLog::open(directory, "in", std::move(kept[0])));
+    auto input = journal::InputLog::open(directory, "in", std::move(kept[0]));
+    if (!input.damage.empty()) {
+      log::error("an input log was damaged; it goes on", "process", who, "reason", input.damage);
+    }
+    streams->in_.emplace(std::move(input.log));
     if (kept.size() > 2) {
       ends.out = std::move(kept[1]);
       ends.err = std::move(kept[2]);
@@ -158,10 +173,17 @@ Task<void> ProcessStreams::pump(journal::Feed& feed, UniqueFd source, bool termi
     through.emplace(duplicate(ends_.through_read.get(), "stream of a process"),
                     duplicate(ends_.through_write.get(), "stream of a process"));
   journal::Pump pump(ground_.executor, ground_.pool, feed, std::move(source), std::move(through),
-                     {.closes = false});
+                     {.closes = false, .on_move = [this] { reserve(); }});
   co_await pump.run();
   --flowing_;
   stream_ended_.notify();
+}
+
+void ProcessStreams::reserve() {
+  const ReservedOffsets before = reserved_;
+  if (out_->end() + kReserve / 2 > reserved_.out) reserved_.out = out_->end() + kReserve;
+  if (err_->end() + kReserve / 2 > reserved_.err) reserved_.err = err_->end() + kReserve;
+  if (reserved_ != before && on_change) on_change();
 }
 
 // The process sees the end of its input when nobody holds the pipe any more.

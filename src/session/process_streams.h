@@ -22,6 +22,7 @@
 #include "journal/input_pump.h"
 #include "journal/journal.h"
 #include "model/managed_process.h"
+#include "session/kept_process.h"
 
 namespace caisson::session {
 
@@ -40,11 +41,13 @@ class ProcessStreams {
   static std::unique_ptr<ProcessStreams> create(const StreamsGround& ground,
                                                 const std::filesystem::path& directory,
                                                 const model::ManagedProcessSpec& spec);
-  // Those of a daemon before us, with the descriptors that it kept; `who` is for the log.
+  // Those of a daemon before us, with the descriptors that it kept; `who` is for the log. What is
+  // damaged or missing of their files is made anew.
   static std::unique_ptr<ProcessStreams> open(const StreamsGround& ground,
                                               const std::filesystem::path& directory,
                                               const model::ManagedProcessSpec& spec,
-                                              std::vector<UniqueFd> kept, const std::string& who);
+                                              std::vector<UniqueFd> kept, ReservedOffsets reserved,
+                                              const std::string& who);
   ProcessStreams(const ProcessStreams&) = delete;
   ProcessStreams& operator=(const ProcessStreams&) = delete;
 
@@ -61,9 +64,10 @@ class ProcessStreams {
   // Leaves everything as it is.
   Task<void> stop();
 
-  // For the keeper: borrowed.
+  // For the keeper; the descriptors are borrowed.
   std::vector<int> descriptors() const;
-  // Called when descriptors() has changed while bytes moved.
+  ReservedOffsets reserved() const { return reserved_; }
+  // Called when one of these has changed while bytes moved.
   std::function<void()> on_change;
 
   journal::Feed& out() { return out_feed_; }
@@ -94,6 +98,7 @@ class ProcessStreams {
   ProcessStreams(const StreamsGround& ground, std::filesystem::path directory, bool tty,
                  std::unique_ptr<journal::Journal> out, std::unique_ptr<journal::Journal> err);
   Task<void> pump(journal::Feed& feed, UniqueFd source, bool terminal);
+  void reserve();
   Task<void> pump_input();
   Task<bool> append(std::uint64_t sequence, std::span<const std::string_view> pieces);
   Task<bool> write_terminal(std::string bytes);
@@ -108,6 +113,7 @@ class ProcessStreams {
   journal::Feed out_feed_;
   journal::Feed err_feed_;
   Ends ends_;
+  ReservedOffsets reserved_;
   std::unique_ptr<journal::InputPump> input_;
   bool input_broken_ = false;  // nobody reads it, until the next program
   Signal input_moved_;
