@@ -173,6 +173,15 @@ bool leaves_boxes(const model::DaemonConfig& daemon) {
   return std::getenv("NOTIFY_SOCKET") != nullptr;  // NOLINT: before threads
 }
 
+// Another daemon may ask us to go from the moment the lock has our name, so that is heard before:
+// it would end us half way. Who stops us while we wait for the lock stops us at once.
+StateDir take_state(const ServeOptions& options, asio::signal_set& signals) {
+  StateDir state(options.state_dir, options.replace);
+  signals.add(SIGTERM);
+  signals.add(SIGINT);
+  return state;
+}
+
 // Everything a daemon is made of, in the order in which one thing needs the other.
 class Daemon {
  public:
@@ -180,8 +189,8 @@ class Daemon {
          const MakeBackend& make_backend)
       : executor_(executor),
         options_(std::move(options)),
-        state_(options_.state_dir, options_.replace),
-        signals_(executor, SIGTERM, SIGINT, kReplaceSignal),
+        signals_(executor, kReplaceSignal),
+        state_(take_state(options_, signals_)),
         tasks_(executor),
         token_(load_or_make_token(state_.path())),
         server_(make_server(executor, router_, options_, token_)),
@@ -334,8 +343,8 @@ class Daemon {
 
   asio::any_io_executor executor_;
   ServeOptions options_;
-  StateDir state_;
   asio::signal_set signals_;
+  StateDir state_;
   TaskGroup tasks_;
   net::Router router_;
   const std::string token_;

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
@@ -51,12 +52,23 @@ UniqueFd open_directory(const fs::path& path) {
   return directory;
 }
 
-// Nothing while the other daemon has the lock and has not written its pid yet.
+// Nothing while the other daemon has the lock and has not written its pid yet. Reads and writes
+// name their place in the file: who looked at it while waiting must not write behind what it has
+// read.
 std::optional<pid_t> find_holder(const UniqueFd& lock) {
-  check_syscall("lock", ::lseek(lock.get(), 0, SEEK_SET));
-  const auto number = parse_integer(trim(read_all(lock.get(), "lock", 64)));
+  std::array<char, 64> text{};
+  const auto size = check_syscall("lock", ::pread(lock.get(), text.data(), text.size(), 0));
+  const auto number = parse_integer(trim({text.data(), static_cast<std::size_t>(size)}));
   if (!number || *number <= 0) return std::nullopt;
   return static_cast<pid_t>(*number);
+}
+
+// On a full disk the lock holds as well; others only do not learn who has it.
+void write_holder(const UniqueFd& lock, const std::string& name) {
+  const std::string text = str(::getpid(), "\n");
+  check_syscall(name, ::ftruncate(lock.get(), 0));
+  if (::pwrite(lock.get(), text.data(), text.size(), 0) >= 0) return;
+  if (errno != ENOSPC && errno != EDQUOT) throw SystemError(name, errno);
 }
 
 std::string holder(const UniqueFd& lock) {
@@ -71,17 +83,20 @@ bool take_lock(const UniqueFd& lock, const std::string& name) {
 }
 
 // The pid is that of the holder, for it is read while the lock is held and the process is known.
+// Every holder is told once: while we wait, another one that waited may come before us.
 bool wait_for_lock(const UniqueFd& lock, const std::string& name) {
   constexpr std::chrono::seconds kPatience{40};  // more than a daemon gives its requests
   constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 5'000'000};
-  bool told = false;
+  std::optional<pid_t> told;
   for (const Deadline deadline = Clock::now() + kPatience; Clock::now() < deadline;) {
-    const std::optional<pid_t> pid = told ? std::nullopt : find_holder(lock);
+    const std::optional<pid_t> pid = find_holder(lock);
     UniqueFd process;
-    if (pid) process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    if (pid && pid != told)
+      process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
     if (take_lock(lock, name)) return true;
-    if (process && find_holder(lock) == pid) {
-      told = ::syscall(SYS_pidfd_send_signal, process.get(), kReplaceSignal, nullptr, 0) == 0;
+    if (process && find_holder(lock) == pid &&
+        ::syscall(SYS_pidfd_send_signal, process.get(), kReplaceSignal, nullptr, 0) == 0) {
+      told = pid;
     }
     ::nanosleep(&kPause, nullptr);
   }
@@ -105,13 +120,7 @@ StateDir::StateDir(const fs::path& path, bool replace)
                               : ": stop that daemon, take its place with --replace, or choose "
                                 "another with --state"));
   }
-  check_syscall(name, ::ftruncate(lock_.get(), 0));
-  try {
-    write_all(lock_.get(), str(::getpid(), "\n"), name);
-  } catch (const SystemError& error) {
-    // On a full disk the lock holds as well; only the refusal of a second daemon knows less.
-    if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
-  }
+  write_holder(lock_, name);
 }
 
 StateDir::~StateDir() {

@@ -90,6 +90,17 @@ TEST(StateDir, CanBeTakenAgainAfterItIsGivenBack) {
   EXPECT_EQ(refusal(directory / "s"), "");
 }
 
+TEST(StateDir, NamesItsHolderHoweverOftenItIsReplaced) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s";
+  for (int round = 0; round < 3; ++round) {
+    OtherDaemon other(path);  // goes when it is asked to: so ends a process that does not listen
+    const StateDir state(path, true);
+    EXPECT_EQ(read_file(path + "/lock"), str(::getpid(), "\n"));
+    EXPECT_THAT(refusal(path), HasSubstr(str("in use by pid ", ::getpid())));
+  }
+}
+
 TEST(StateDir, RefusesADirectoryThatOthersCanWriteTo) {
   const TemporaryDirectory directory;
   const std::string path = directory / "open";
