@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "guest/step_error.h"
+#include "wire/plan.h"
 
 namespace caisson::guest {
 
@@ -62,8 +63,7 @@ void install_filter(std::string_view program) {
   std::vector<sock_filter> instructions(program.size() / sizeof(sock_filter));
   std::memcpy(instructions.data(), program.data(), instructions.size() * sizeof(sock_filter));
   sock_fprog filter{static_cast<unsigned short>(instructions.size()), instructions.data()};
-  check_step("install the system call filter",
-             ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
+  check_step(wire::kInstallFilterStep, ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter));
 }
 
 }  // namespace caisson::guest

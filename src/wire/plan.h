@@ -186,7 +186,8 @@ struct SetResourceLimit {
 struct DropPrivileges {
   bool operator==(const DropPrivileges&) const = default;
 };
-// A classic BPF program, as seccomp(2) takes it.
+// A classic BPF program, as seccomp(2) takes it. The name is what its failure is reported under.
+inline constexpr char kInstallFilterStep[] = "install the system call filter";
 struct InstallFilter {
   std::string program;
   bool operator==(const InstallFilter&) const = default;

@@ -2,13 +2,18 @@
 // such that an ordinary user outside a box gets past the permission check wherever the kernel
 // permits it, so that a refusal is the filter's.
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/kcmp.h>
 #include <linux/keyctl.h>
 #include <linux/perf_event.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sys/fanotify.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/quota.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -19,6 +24,7 @@
 #include "base/unique_fd.h"
 #include "check.h"
 #include "foreign_abi.h"
+#include "support.h"
 
 namespace caisson::payload {
 namespace {
@@ -127,6 +133,75 @@ Outcome alg_socket(Argument) {
   return judge(fd.get(), {EAFNOSUPPORT});
 }
 
+// The shortest of programs: everything passes.
+sock_filter kPassAll[] = {{BPF_RET | BPF_K, 0, 0, 0xffffffff}};
+constexpr sock_fprog kProgram{1, kPassAll};
+
+Outcome attach_socket_filter(Argument) {
+  for (const int option : {SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF}) {
+    const UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    const Outcome outcome =
+        judge(::setsockopt(fd.get(), SOL_SOCKET, option, &kProgram, sizeof kProgram));
+    if (outcome.verdict != Verdict::denied) return outcome;
+  }
+  return denied("EPERM");
+}
+
+// In this process, which ends after the check.
+Outcome install_seccomp_filter(Argument) {
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  sock_filter pass[] = {{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  const sock_fprog program{1, pass};
+  const Outcome outcome = judge(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program));
+  if (outcome.verdict != Verdict::denied) return outcome;
+  return judge(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), {EINVAL});
+}
+
+Outcome aio_context(Argument) {
+  aio_context_t context = 0;
+  return judge(::syscall(SYS_io_setup, 1, &context));
+}
+
+// On a file of its own, or the kernel would refuse it anyway.
+Outcome lease(Argument) {
+  const TempDir directory;
+  const UniqueFd file(::open(directory.file("lease").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) return broken("open " + errno_name(errno));
+  return judge(::fcntl(file.get(), F_SETLEASE, F_WRLCK), {EINVAL});
+}
+
+Outcome directory_notification(Argument) {
+  const UniqueFd directory(::open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return judge(::fcntl(directory.get(), F_NOTIFY, DN_ACCESS), {EINVAL});
+}
+
+// Protocols of the internet beside the usual ones, and the types of sockets that imply one.
+Outcome rare_protocols(Argument) {
+  struct Kind {
+    const char* name;
+    int type;
+    int protocol;
+  };
+  constexpr int kL2tp = 115;
+  constexpr int kSmc = 256;
+  for (const Kind& kind :
+       {Kind{"MPTCP", SOCK_STREAM, IPPROTO_MPTCP}, Kind{"UDP-Lite", SOCK_DGRAM, IPPROTO_UDPLITE},
+        Kind{"SCTP", SOCK_SEQPACKET, IPPROTO_SCTP}, Kind{"SCTP", SOCK_STREAM, IPPROTO_SCTP},
+        Kind{"SCTP", SOCK_SEQPACKET, 0}, Kind{"DCCP", SOCK_DCCP, IPPROTO_DCCP},
+        Kind{"DCCP", SOCK_DCCP, 0}, Kind{"L2TP", SOCK_DGRAM, kL2tp},
+        Kind{"SMC", SOCK_STREAM, kSmc}}) {
+    for (const int family : {AF_INET, AF_INET6}) {
+      const UniqueFd fd(::socket(family, kind.type | SOCK_CLOEXEC, kind.protocol));
+      if (fd) return allowed(kind.name);
+      const Outcome outcome = judge(-1, {EPROTONOSUPPORT, ESOCKTNOSUPPORT});
+      if (outcome.verdict != Verdict::denied) return outcome;
+    }
+  }
+  return denied("EPROTONOSUPPORT");
+}
+
 Outcome ia32_int80(Argument) {
   return judge_ia32_getpid();
 }
@@ -150,6 +225,12 @@ constexpr Check kChecks[] = {
     {"I13", "name_to_handle", name_to_handle},
     {"I13", "open_by_handle", open_by_handle},
     {"I13", "alg_socket", alg_socket},
+    {"I13", "socket_filter", attach_socket_filter},
+    {"I13", "seccomp_filter", install_seccomp_filter},
+    {"I13", "io_setup", aio_context},
+    {"I13", "lease", lease},
+    {"I13", "dnotify", directory_notification},
+    {"I13 I12", "rare_protocols", rare_protocols},
     {"I13", "ia32_int80", ia32_int80},
     {"I13", "x32", x32_abi},
 };

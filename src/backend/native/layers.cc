@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exhaustion.h"
 #include "base/str.h"
+#include "base/text.h"
+#include "wire/plan.h"
 
 namespace caisson::backend::native {
 
@@ -187,6 +190,24 @@ void require_layers(const model::IsolationReport& report, const std::set<Layer>&
 }
 
 void require_proofs(const std::vector<wire::ProofResult>& proofs) {
+Error setup_failure(const model::BoxSpec& spec, const SystemError& error) {
+  const std::string_view failed = error.what();
+  const std::string box =
+      str("box for session ", printable(spec.session_id), " could not be made: ");
+  // What the kernel answers when it may only run compiled filters and may not compile another one.
+  constexpr int kNotSupported = 524;
+  if (error.error_number() == kNotSupported && failed.starts_with(wire::kInstallFilterStep)) {
+    return {ErrorCode::busy,
+            str(box, wire::kInstallFilterStep,
+                ": the filters of other programs on this host take all the memory that the kernel "
+                "has for compiled ones; end programs that attach filters, or give it more: "
+                "`sysctl net.core.bpf_jit_limit` shows how much, `sysctl -w` with twice as much "
+                "raises it")};
+  }
+  return {is_exhaustion(error.error_number()) ? ErrorCode::busy : ErrorCode::isolation_unavailable,
+          str(box, failed)};
+}
+
   for (const wire::ProofResult& result : proofs) {
     if (result.holds) continue;
     throw Error(ErrorCode::isolation_unavailable,

@@ -6,6 +6,7 @@
 #include "backend/native/cgroup.h"
 #include "backend/native/host.h"
 #include "backend/native/network.h"
+#include "base/error.h"
 #include "model/box_spec.h"
 #include "model/isolation.h"
 #include "wire/guest.h"
@@ -33,6 +34,9 @@ void require_layers(const model::IsolationReport& report, const std::set<model::
 
 // Throws isolation_unavailable for a proof that does not hold.
 void require_proofs(const std::vector<wire::ProofResult>& proofs);
+
+// What is said of a box of which a step failed. The names of steps are those of the launcher.
+Error setup_failure(const model::BoxSpec& spec, const SystemError& error);
 
 model::LayerReport missing(model::Layer layer, std::string detail, std::string mend);
 

@@ -1,9 +1,13 @@
 #include "backend/native/layers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "wire/plan.h"
 
 namespace caisson::backend::native {
 namespace {
@@ -11,6 +15,7 @@ namespace {
 using model::Layer;
 using model::LayerReport;
 using model::LayerState;
+using testing::HasSubstr;
 
 const Host kRootHost{.privileged = true};
 const Host kUserHost{.privileged = false};
@@ -190,6 +195,26 @@ TEST(RequireProofs, AcceptsWhatHolds) {
     proofs.push_back({.proof = static_cast<wire::Proof>(proof), .holds = true, .detail = ""});
   }
   EXPECT_EQ(refusal_of([&] { require_proofs(proofs); }), "");
+}
+
+TEST(SetupFailure, SaysWhenTheKernelCannotCompileAnotherFilter) {
+  constexpr int kNotSupported = 524;  // has no name outside the kernel
+  const Error full = setup_failure(box(), SystemError(wire::kInstallFilterStep, kNotSupported));
+  EXPECT_EQ(full.code(), ErrorCode::busy);
+  EXPECT_THAT(full.what(), HasSubstr("box for session s could not be made"));
+  EXPECT_THAT(full.what(), HasSubstr("install the system call filter"));
+  EXPECT_THAT(full.what(), HasSubstr("take all the memory that the kernel has for compiled ones"));
+  EXPECT_THAT(full.what(), HasSubstr("net.core.bpf_jit_limit"));
+  const Error other = setup_failure(box(), SystemError("mount proc", kNotSupported));
+  EXPECT_STREQ(other.what(), "box for session s could not be made: mount proc: error 524");
+}
+
+TEST(SetupFailure, TellsExhaustionFromALayerThatIsNotToBeHad) {
+  EXPECT_EQ(setup_failure(box(), SystemError("new namespaces", EAGAIN)).code(), ErrorCode::busy);
+  const Error refused = setup_failure(box(), SystemError("new namespaces", EPERM));
+  EXPECT_EQ(refused.code(), ErrorCode::isolation_unavailable);
+  EXPECT_STREQ(refused.what(),
+               "box for session s could not be made: new namespaces: Operation not permitted");
 }
 
 TEST(RequireProofs, NamesTheLayerThatDoesNotHold) {

@@ -8,9 +8,7 @@
 #include "backend/native/layers.h"
 #include "backend/native/native_impl.h"
 #include "base/error.h"
-#include "base/exhaustion.h"
 #include "base/str.h"
-#include "base/text.h"
 
 namespace caisson::backend::native {
 
@@ -21,12 +19,6 @@ namespace {
 
 constexpr auto kSetupDeadline = std::chrono::seconds(30);
 constexpr int kAttempts = 4;  // at a box, when processes that make it are killed
-
-Error with_subject(const model::BoxSpec& spec, const SystemError& error) {
-  return {
-      is_exhaustion(error.error_number()) ? ErrorCode::busy : ErrorCode::isolation_unavailable,
-      str("box for session ", printable(spec.session_id), " could not be made: ", error.what())};
-}
 
 // Mounts of an ordinary user are bound by the launcher, in the namespace it made for that.
 void bind_later(const std::vector<WantedMount>& wanted, BoxRequest& request) {
@@ -99,7 +91,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSpec spec, std::set<La
     try {
       co_return co_await create_once(spec, accepted);
     } catch (const SystemError& error) {
-      if (last) throw with_subject(spec, error);
+      if (last) throw setup_failure(spec, error);
     } catch (const Error& error) {
       const bool died =
           error.code() == ErrorCode::backend_unavailable || error.code() == ErrorCode::box_lost;
@@ -163,7 +155,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     const bool died = error.error_number() == EPIPE || error.error_number() == ECONNRESET;
     failure = std::make_exception_ptr(
         died ? Error(ErrorCode::box_lost, "the process of the box was killed while it was made")
-             : with_subject(spec, error));
+             : setup_failure(spec, error));
   } catch (...) {
     failure = std::current_exception();
   }

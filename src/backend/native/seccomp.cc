@@ -4,11 +4,14 @@
 #include <linux/audit.h>
 #include <linux/btrfs.h>
 #include <linux/netlink.h>
+#include <linux/prctl.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -49,11 +52,13 @@ sock_filter jump(unsigned code, std::uint32_t k, std::size_t if_true, std::size_
 sock_filter answer(std::uint32_t value) {
   return statement(BPF_RET | BPF_K, value);
 }
-sock_filter load_argument(std::size_t index) {
-  // The low half: the kernel looks at no more of these arguments. Little-endian, as both
-  // architectures.
+enum class Half { low, high };
+sock_filter load_argument(std::size_t index, Half half = Half::low) {
+  // The low half: the kernel looks at no more of an argument that is not a pointer. Little-endian,
+  // as both architectures.
   return statement(BPF_LD | BPF_W | BPF_ABS,
-                   static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * index));
+                   static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * index +
+                                              (half == Half::high ? 4 : 0)));
 }
 
 // Denied when any of the bits is set in the argument.
@@ -81,6 +86,14 @@ Program none_of(unsigned argument, const std::vector<std::uint32_t>& values, int
   }
   program.push_back(answer(kAllow));
   program.push_back(answer(deny(error)));
+  return program;
+}
+
+// Allowed but for this value of the argument, about which the rest decides.
+Program with_value(unsigned argument, std::uint32_t value, const Program& rest) {
+  Program program{load_argument(argument), jump(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0),
+                  answer(kAllow)};
+  program.insert(program.end(), rest.begin(), rest.end());
   return program;
 }
 
@@ -127,16 +140,67 @@ Program device_free_node_at() {
 }
 
 // Routing information is what getifaddrs() asks netlink for; the other families of it stay shut.
-Program socket_families() {
+// Of the internet's protocols those that programs use: asking for another one would load its module
+// into the host's kernel, by its number or, for DCCP, by the type of the socket alone.
+Program ordinary_sockets() {
+  constexpr std::uint32_t kTypeBits = 0xf;  // the others are SOCK_NONBLOCK and SOCK_CLOEXEC
   return {load_argument(0),
-          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 6, 0),
-          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 5, 0),
-          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 4, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_INET, 6, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 5, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 16, 0),
           jump(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 2),
           load_argument(2),
-          jump(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_ROUTE, 1, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, NETLINK_ROUTE, 13, 0),
           answer(deny(EAFNOSUPPORT)),
+          load_argument(1),  // SOCK_STREAM, SOCK_DGRAM and SOCK_RAW are 1 to 3
+          statement(BPF_ALU | BPF_AND | BPF_K, kTypeBits),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+          jump(BPF_JMP | BPF_JGE | BPF_K, SOCK_RAW + 1, 0, 1),
+          answer(deny(ESOCKTNOSUPPORT)),
+          load_argument(2),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IP, 5, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 4, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 3, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMP, 2, 0),
+          jump(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_ICMPV6, 1, 0),
+          answer(deny(EPROTONOSUPPORT)),
           answer(kAllow)};
+}
+
+// Compiled filters take memory that the kernel bounds for the whole host and that no cgroup counts:
+// a box that could attach them would keep every other box from getting its own. A program that
+// wants to confine itself finds a kernel without filters, and goes on without.
+Program socket_options_without_filters() {
+  return with_value(
+      1, SOL_SOCKET,
+      none_of(2,
+              {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF},
+              EPERM));
+}
+Program control_without_filters() {
+  return with_value(0, PR_SET_SECCOMP, none_of(1, {SECCOMP_MODE_FILTER}, EINVAL));
+}
+
+// A lease holds up whoever else opens the file, for as long as fs.lease-break-time; a notification
+// is a watch that nobody counts. The answer is that of a kernel that was built without them.
+Program commands_without_leases() {
+  constexpr std::uint32_t kSetDelegation = 1040;  // F_SETDELEG: a lease, of directories too
+  return none_of(1, {F_SETLEASE, F_NOTIFY, kSetDelegation}, EINVAL);
+}
+
+// The limit of core files stays at 1, which keeps a crash from the program that a piped
+// core_pattern names, while 0 does not. Programs set it to 0 and give up when they cannot: to them
+// it is done, and is: no core is written.
+constexpr std::uint32_t kPretend = deny(0);
+
+Program limits_without_cores() {
+  return with_value(0, RLIMIT_CORE, {answer(kPretend)});
+}
+Program process_limits_without_cores() {
+  return with_value(
+      1, RLIMIT_CORE,
+      {load_argument(2), jump(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2), load_argument(2, Half::high),
+       jump(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0), answer(kPretend), answer(kAllow)});
 }
 
 constexpr std::uint32_t kNewNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS |
@@ -147,7 +211,13 @@ std::map<std::string_view, Program> calls_with_conditions() {
       {"clone", without_bits(0, kNewNamespaces, EPERM)},
       {"clone3", {answer(deny(ENOSYS))}},   // its flags are in memory, out of a filter's sight
       {"openat2", {answer(deny(ENOSYS))}},  // likewise its mode
-      {"socket", socket_families()},
+      {"socket", ordinary_sockets()},
+      {"setsockopt", socket_options_without_filters()},
+      {"seccomp", none_of(0, {SECCOMP_SET_MODE_FILTER}, ENOSYS)},
+      {"prctl", control_without_filters()},
+      {"fcntl", commands_without_leases()},
+      {"setrlimit", limits_without_cores()},
+      {"prlimit64", process_limits_without_cores()},
       {"socketpair", one_of(0, {AF_UNIX}, EAFNOSUPPORT)},
       {"personality", one_of(0, {PER_LINUX, 0xffffffff}, EPERM)},
       {"ioctl", harmless_requests()},

@@ -7,10 +7,13 @@
 #include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -110,8 +113,10 @@ constexpr Arguments kOnes{~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
 
 // Calls whose arguments are looked at, or that are answered in a way of their own.
 const std::set<std::string_view> kSpecial = {
-    "clone",  "clone3",   "openat2",   "socket", "socketpair", "personality", "ioctl", "chmod",
-    "fchmod", "fchmodat", "fchmodat2", "creat",  "open",       "openat",      "mknod", "mknodat"};
+    "clone",   "clone3", "openat2", "socket",    "setsockopt", "socketpair",
+    "seccomp", "prctl",  "fcntl",   "setrlimit", "prlimit64",  "personality",
+    "ioctl",   "chmod",  "fchmod",  "fchmodat",  "fchmodat2",  "creat",
+    "open",    "openat", "mknod",   "mknodat"};
 
 TEST(Seccomp, AllowsEveryListedCallWhateverItsArguments) {
   std::size_t checked = 0;
@@ -227,6 +232,75 @@ TEST(Seccomp, RefusesEveryOtherFamilyOfSockets) {
   }
 }
 
+TEST(Seccomp, RefusesProtocolsThatLoadModulesIntoTheKernel) {
+  for (const std::uint64_t family : Values{AF_INET, AF_INET6}) {
+    for (const std::uint64_t protocol :
+         Values{0, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMP, IPPROTO_ICMPV6}) {
+      for (const std::uint64_t flags : Values{0, SOCK_CLOEXEC, SOCK_NONBLOCK | SOCK_CLOEXEC}) {
+        EXPECT_EQ(call("socket", {family, SOCK_STREAM | flags, protocol}), kAllow) << protocol;
+        EXPECT_EQ(call("socket", {family, SOCK_DGRAM | flags, protocol}), kAllow) << protocol;
+        EXPECT_EQ(call("socket", {family, SOCK_RAW | flags, protocol}), kAllow) << protocol;
+      }
+    }
+    constexpr std::uint64_t kSmc = 256;
+    for (const std::uint64_t protocol :
+         Values{IPPROTO_DCCP, 115 /* L2TP */, IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_MPTCP, kSmc}) {
+      for (const std::uint64_t type : Values{SOCK_STREAM, SOCK_DGRAM, SOCK_RAW}) {
+        EXPECT_EQ(call("socket", {family, type, protocol}), refused(EPROTONOSUPPORT)) << protocol;
+      }
+    }
+    for (const std::uint64_t type : Values{0, SOCK_RDM, SOCK_SEQPACKET, SOCK_DCCP, SOCK_PACKET}) {
+      EXPECT_EQ(call("socket", {family, type | SOCK_CLOEXEC, 0}), refused(ESOCKTNOSUPPORT)) << type;
+    }
+  }
+  EXPECT_EQ(call("socket", {AF_UNIX, SOCK_SEQPACKET, 0}), kAllow);
+}
+
+TEST(Seccomp, RefusesFiltersThatUseUpTheHostsMemoryForCompiledPrograms) {
+  for (const std::uint64_t option : Values{26, 50, 51, 52}) {
+    EXPECT_EQ(call("setsockopt", {3, SOL_SOCKET, option}), refused(EPERM)) << option;
+    EXPECT_EQ(call("setsockopt", {3, IPPROTO_TCP, option}), kAllow) << option;
+  }
+  for (const std::uint64_t option : Values{SO_REUSEADDR, SO_KEEPALIVE, SO_REUSEPORT, SO_RCVBUF,
+                                           SO_DETACH_FILTER, SO_PASSCRED, SO_RCVTIMEO}) {
+    EXPECT_EQ(call("setsockopt", {3, SOL_SOCKET, option}), kAllow) << option;
+  }
+  EXPECT_EQ(call("seccomp", {SECCOMP_SET_MODE_FILTER}), refused(ENOSYS));
+  EXPECT_EQ(call("seccomp", {SECCOMP_SET_MODE_STRICT}), kAllow);
+  EXPECT_EQ(call("prctl", {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}), refused(EINVAL));
+  EXPECT_EQ(call("prctl", {PR_SET_SECCOMP, SECCOMP_MODE_STRICT}), kAllow);
+  EXPECT_EQ(call("prctl", {PR_GET_SECCOMP}), kAllow);
+  EXPECT_EQ(call("prctl", {PR_SET_NAME, 2}), kAllow);
+}
+
+TEST(Seccomp, RefusesLeasesAndWatchesByDescriptor) {
+  for (const std::uint64_t command : Values{F_SETLEASE, F_NOTIFY, 1040 /* F_SETDELEG */}) {
+    EXPECT_EQ(call("fcntl", {3, command}), refused(EINVAL)) << command;
+  }
+  for (const std::uint64_t command :
+       Values{F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_SETLK,
+              F_DUPFD_CLOEXEC, F_GETLEASE, F_SETPIPE_SZ, F_ADD_SEALS}) {
+    EXPECT_EQ(call("fcntl", {3, command}), kAllow) << command;
+  }
+}
+
+// A limit of 1 keeps a crash from a piped core_pattern, 0 does not.
+TEST(Seccomp, PretendsThatTheLimitOfCoreFilesIsSet) {
+  constexpr std::uint64_t kSomewhere = 0x7f00'0000'0000;
+  EXPECT_EQ(call("setrlimit", {RLIMIT_CORE, kSomewhere}, refused(0)), refused(0));
+  EXPECT_EQ(call("setrlimit", {RLIMIT_NOFILE, kSomewhere}, kAllow), kAllow);
+  EXPECT_EQ(call("prlimit64", {0, RLIMIT_CORE, kSomewhere}), refused(0));
+  EXPECT_EQ(call("prlimit64", {0, RLIMIT_CORE, 0x1000}), refused(0));
+  EXPECT_EQ(call("prlimit64", {0, RLIMIT_CORE, 0, kSomewhere}), kAllow);
+  EXPECT_EQ(call("prlimit64", {0, RLIMIT_NOFILE, kSomewhere}), kAllow);
+}
+
+TEST(Seccomp, HidesCallsThatUseUpACountOfTheWholeHost) {
+  for (const char* name : {"io_setup", "io_submit", "io_getevents", "io_destroy"}) {
+    EXPECT_EQ(call(name, kZeros), refused(ENOSYS)) << name;
+  }
+}
+
 // The kernel takes the low half of these arguments, so the high half must not change the verdict.
 TEST(Seccomp, LooksAtTheHalfOfAnArgumentTheKernelLooksAt) {
   constexpr std::uint64_t kHigh = 0xdeadbeef'00000000;
@@ -234,6 +308,10 @@ TEST(Seccomp, LooksAtTheHalfOfAnArgumentTheKernelLooksAt) {
   EXPECT_EQ(call("socket", {kHigh | AF_PACKET, SOCK_RAW, 0}), refused(EAFNOSUPPORT));
   EXPECT_EQ(call("ioctl", {0, kHigh | TIOCSTI}), refused(EPERM));
   EXPECT_EQ(call("clone", {kHigh | CLONE_NEWUSER}), refused(EPERM));
+  EXPECT_EQ(call("fcntl", {3, kHigh | F_SETLEASE}), refused(EINVAL));
+  EXPECT_EQ(call("socket", {AF_INET, SOCK_DGRAM, kHigh | IPPROTO_UDPLITE}),
+            refused(EPROTONOSUPPORT));
+  EXPECT_EQ(call("setsockopt", {3, kHigh | SOL_SOCKET, kHigh | SO_ATTACH_FILTER}), refused(EPERM));
   EXPECT_EQ(call("fchmod", {3, kHigh | 04755}), refused(EPERM));
 }
 
@@ -423,7 +501,7 @@ TEST(Seccomp, IsShortAndDecidesInAFewSteps) {
       lead(at + 1 + step.jf);
     }
   }
-  EXPECT_LE(deepest, 24u);
+  EXPECT_LE(deepest, 25u);
 }
 
 TEST(Seccomp, TravelsAsTheBytesOfItsInstructions) {
