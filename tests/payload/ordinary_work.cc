@@ -9,6 +9,7 @@
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -246,6 +247,27 @@ Outcome ok_std_links(Argument) {
   return ok("/dev/stdin, stdout, stderr, fd");
 }
 
+// What node, the JVM, ps, free, top and uptime read.
+Outcome ok_proc_tools(Argument) {
+  for (const char* path :
+       {"/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/vmstat", "/proc/loadavg",
+        "/proc/uptime", "/proc/version", "/proc/filesystems", "/proc/cgroups", "/proc/mounts",
+        "/proc/net/dev", "/proc/sysvipc/shm", "/proc/tty/drivers", "/proc/sys/kernel/pid_max",
+        "/proc/sys/kernel/osrelease", "/proc/sys/net/core/somaxconn"}) {
+    if (content_of(path).empty()) return broken(std::string(path) + " tells nothing");
+  }
+  return ok("all can be read");
+}
+
+// gpg and ssh-agent give up when they cannot.
+Outcome ok_no_core(Argument) {
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_CORE, &none) < 0) return failed("setrlimit");
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CORE, &limit) < 0) return failed("getrlimit");
+  return limit.rlim_cur <= 1 && limit.rlim_max <= 1 ? ok("set") : broken("cores are written");
+}
+
 Outcome ok_proc_self(Argument) {
   for (const char* path : {"/proc/self/status", "/proc/self/maps", "/proc/cpuinfo", "/proc/meminfo",
                            "/proc/loadavg", "/proc/uptime", "/proc/sys/kernel/random/uuid"}) {
@@ -273,6 +295,8 @@ constexpr Check kChecks[] = {
     {"I16", "ok_event_fds", ok_event_fds},
     {"I16", "ok_std_links", ok_std_links},
     {"I16", "ok_proc_self", ok_proc_self},
+    {"I16", "ok_proc_tools", ok_proc_tools},
+    {"I16", "ok_no_core", ok_no_core},
 };
 
 }  // namespace

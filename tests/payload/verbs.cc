@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,6 +62,18 @@ int run_kill(const Words& words) {
   if (::kill(::getpid(), number) < 0) return kUsage;
   sleep_for(1);
   return 0;
+}
+
+// Under this name, in a way that makes a core. The limit is what a shell's `ulimit -c` sets.
+int run_crash(const Words& words) {
+  ::prctl(PR_SET_NAME, word(words, 0).c_str(), 0, 0, 0);
+  if (words.size() > 1) {
+    const auto bytes = static_cast<rlim_t>(std::atoi(words[1].c_str()));
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_CORE, &limit);
+  }
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  std::abort();
 }
 
 int run_spin(const Words& words) {
@@ -197,6 +211,7 @@ int run_hold_fds(const Words& words) {
 constexpr Verb kVerbs[] = {
     {"exit", "CODE", run_exit},
     {"kill", "SIGNAL       (a number, sent to itself)", run_kill},
+    {"crash", "NAME [LIMIT] (of core files)", run_crash},
     {"spin", "SECONDS      (of processor time)", run_spin},
     {"hog", "MIB", run_hog},
     {"fork-bomb", "N            (held until standard input ends)", run_fork_bomb},

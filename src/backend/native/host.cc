@@ -106,6 +106,12 @@ void read_etc(Host& host) {
   }
 }
 
+std::uint64_t within_hard_limit(__rlimit_resource_t resource, std::uint64_t wanted) {
+  rlimit limit{};
+  ::getrlimit(resource, &limit);
+  return std::min<std::uint64_t>(wanted, limit.rlim_max);
+}
+
 void read_resolver(Host& host) {
   const std::string resolv_conf = find_file_content("/etc/resolv.conf").value_or("");
   const std::string upstream = find_file_content("/run/systemd/resolve/resolv.conf").value_or("");
@@ -151,10 +157,11 @@ Host inspect_host() {
     const std::string path = str("/proc/self/ns/", name);
     host.namespaces.push_back(::stat(path.c_str(), &info) == 0 ? info.st_ino : 0);
   }
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  constexpr std::uint64_t kMaxOpenFiles = 4096;
-  host.max_open_files = std::min<std::uint64_t>(kMaxOpenFiles, files.rlim_max);
+  host.max_open_files = within_hard_limit(RLIMIT_NOFILE, 4096);
+  host.max_pending_signals = within_hard_limit(RLIMIT_SIGPENDING, 4096);
+  host.max_message_queue_bytes = within_hard_limit(RLIMIT_MSGQUEUE, 819200);  // Linux's default
+  const bool may_raise_limits = host.privileged && has_capability(CAP_SYS_RESOURCE);
+  host.max_core_bytes = may_raise_limits ? 1 : within_hard_limit(RLIMIT_CORE, 1);
   read_resolver(host);
   return host;
 }

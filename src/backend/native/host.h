@@ -27,7 +27,13 @@ struct Host {
   std::string resolver_problem;  // why names cannot be resolved in boxes; empty: they can
   std::string resolver_mend;
   std::vector<std::uint64_t> namespaces;  // inodes of ours: user mnt pid ipc uts cgroup net
-  std::uint64_t max_open_files = 1024;    // what a box gets, within our own hard limit
+  // What processes of a box get, within our own hard limits.
+  std::uint64_t max_open_files = 1024;
+  std::uint64_t max_pending_signals = 1024;  // queued ones and timers, of the whole box
+  std::uint64_t max_message_queue_bytes = 0;
+  // 1: no core file, and nothing for a program that core_pattern pipes cores to. With 0 the kernel
+  // would start that all the same.
+  std::uint64_t max_core_bytes = 0;
 };
 
 Host inspect_host();

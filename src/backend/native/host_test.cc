@@ -123,10 +123,14 @@ TEST(InspectHost, TakesNoSecretsFromEtc) {
   }
 }
 
-TEST(InspectHost, GivesBoxesNoMoreOpenFilesThanItMay) {
+TEST(InspectHost, GivesBoxesNoMoreThanItMay) {
   const Host host = inspect_host();
   EXPECT_GT(host.max_open_files, 0u);
   EXPECT_LE(host.max_open_files, 4096u);
+  EXPECT_GT(host.max_pending_signals, 0u);
+  EXPECT_LE(host.max_pending_signals, 4096u);
+  EXPECT_LE(host.max_message_queue_bytes, 819200u);
+  EXPECT_LE(host.max_core_bytes, 1u);
 }
 
 TEST(InspectHost, IsPrivilegedOnlyAsRoot) {

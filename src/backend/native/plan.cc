@@ -271,7 +271,9 @@ class BoxPlanner {
   void add_lockdown() {
     plan_.emplace_back(SetResourceLimit{RLIMIT_NOFILE, host_.max_open_files});
     plan_.emplace_back(SetResourceLimit{RLIMIT_MEMLOCK, kLockedMemoryBytes});
-    plan_.emplace_back(SetResourceLimit{RLIMIT_CORE, 0});
+    plan_.emplace_back(SetResourceLimit{RLIMIT_SIGPENDING, host_.max_pending_signals});
+    plan_.emplace_back(SetResourceLimit{RLIMIT_MSGQUEUE, host_.max_message_queue_bytes});
+    plan_.emplace_back(SetResourceLimit{RLIMIT_CORE, host_.max_core_bytes});
     const std::uint32_t guest = guest_id(host_);
     plan_.emplace_back(
         EnterUserNamespace{.fd = request_.user_namespace, .uid = guest, .gid = guest});

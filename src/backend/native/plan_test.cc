@@ -99,7 +99,10 @@ Host root_host() {
           .etc_files = {{"/etc/localtime", "TZif"}},
           .resolv_conf = "nameserver 192.0.2.1\n",
           .namespaces = {1, 2, 3, 4, 5, 6, 7},
-          .max_open_files = 4096};
+          .max_open_files = 4096,
+          .max_pending_signals = 2048,
+          .max_message_queue_bytes = 65536,
+          .max_core_bytes = 1};
 }
 
 Host user_host() {
@@ -160,7 +163,9 @@ constexpr const char* kLimits =
     "enter the cgroups fd 6 fd 7\n"
     "resource limit 7 = 4096\n"
     "resource limit 8 = 65536\n"
-    "resource limit 4 = 0\n";
+    "resource limit 11 = 2048\n"
+    "resource limit 12 = 65536\n"
+    "resource limit 4 = 1\n";
 constexpr const char* kLockdown =
     "enter the user namespace as 65533 gid 65533 fd 1\n"
     "drop privileges\n"
@@ -523,7 +528,9 @@ TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
             str(kTerminals, "proc at /proc\n", kNames, "--\n", kScratch, kPlaces, kWorkspace,
                 "resource limit 7 = 4096\n"
                 "resource limit 8 = 65536\n"
-                "resource limit 4 = 0\n"
+                "resource limit 11 = 2048\n"
+                "resource limit 12 = 65536\n"
+                "resource limit 4 = 1\n"
                 "enter the user namespace as 65533 gid 65533 fd 1\n"
                 "drop privileges\n"));
   for (const wire::Proof absent : {wire::Proof::cgroup_namespace, wire::Proof::seccomp,
@@ -554,6 +561,8 @@ TEST(PlanBox, GivesTheSamePlanForTheSameRequest) {
 
 TEST(PlanBox, LimitsWhatTheNumbersMean) {
   EXPECT_EQ(RLIMIT_NOFILE, 7);
+  EXPECT_EQ(RLIMIT_SIGPENDING, 11);
+  EXPECT_EQ(RLIMIT_MSGQUEUE, 12);
   EXPECT_EQ(RLIMIT_MEMLOCK, 8);
   EXPECT_EQ(RLIMIT_CORE, 4);
 }
