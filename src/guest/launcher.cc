@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@
 #include "base/seqpacket.h"
 #include "base/str.h"
 #include "guest/apply.h"
+#include "guest/lockdown.h"
 #include "guest/serve.h"
 #include "guest/step_error.h"
 #include "wire/guest.h"
@@ -93,6 +95,26 @@ GuestPart build_box(const wire::LaunchBox& beginning, int control) {
   ::_exit(1);
 }
 
+// The first process of a user namespace: shows the namespace, or sends the errno of what failed,
+// and stays until the maps are written. The effective id makes the namespace its account's; the
+// real one stays, or root's limit of processes would hold in there. Where the host reserves new
+// user namespaces for root, the capabilities that went with the id are needed once more.
+[[noreturn]] void found_user_namespace(std::uint32_t account, int proc, int control) noexcept {
+  const bool moved =
+      account == 0 || (::syscall(SYS_setresuid, -1, account, -1) == 0 && raise_capabilities() == 0);
+  const bool made = moved && ::unshare(CLONE_NEWUSER) == 0;
+  const int fd = made ? ::openat(proc, "self/ns/user", O_RDONLY | O_CLOEXEC) : -1;
+  const std::string error_number = std::to_string(fd < 0 ? errno : 0);
+  try {
+    const int fds[] = {fd};
+    send_packet(control, error_number, std::span(fds, fd < 0 ? 0 : 1));
+    receive_packet(control);
+  } catch (const Error&) {
+    // The launcher is gone, and needs no namespace.
+  }
+  ::_exit(0);
+}
+
 std::string map_text(const std::vector<wire::IdRange>& ranges) {
   std::string text;
   for (const wire::IdRange& range : ranges) {
@@ -142,14 +164,36 @@ class Launcher {
   }
 
   // An ordinary user may map one id: its own. In the new namespace it is root over the mounts it
-  // makes.
+  // makes. What boxes use of the user's counts ends at half of them: the limits that a namespace is
+  // made under hold for all of it.
   void enter_own_user_namespace() {
     const uid_t uid = ::getuid();
     const gid_t gid = ::getgid();
+    for (const __rlimit_resource_t resource : {RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE}) {
+      rlimit limit{};
+      ::getrlimit(resource, &limit);
+      if (limit.rlim_cur != RLIM_INFINITY) limit.rlim_cur /= 2;
+      check_step("halve a resource limit", ::setrlimit(resource, &limit));
+    }
     check_step("new user namespace", ::unshare(CLONE_NEWUSER));
     write_proc("self/setgroups", "deny");
     write_proc("self/uid_map", str("0 ", uid, " 1\n"));
     write_proc("self/gid_map", str("0 ", gid, " 1\n"));
+    halve_count("instances");
+    halve_count("watches");
+  }
+
+  // Of inotify. Where the host shows sysctls read-only, boxes and their user share it all.
+  void halve_count(std::string_view name) const {
+    const std::string path = str("sys/fs/inotify/max_user_", name);
+    const UniqueFd file(::openat(proc_.get(), path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return;
+    try {
+      const long most = std::stol(read_all(file.get(), path, 64));
+      write_proc(str("sys/user/max_inotify_", name), std::to_string(most / 2));
+    } catch (const std::exception&) {
+    } catch (const StepError&) {
+    }
   }
 
   void write_proc(const std::string& path, const std::string& content) const {
@@ -162,30 +206,28 @@ class Launcher {
   // A user namespace outlives its first process as long as a descriptor holds it.
   void handle(const wire::CreateUserNamespace& request, const std::vector<UniqueFd>&) {
     const std::string what = "new user namespace";
-    auto [wait_end, go_end] = make_pipe();
+    auto [ours, theirs] = seqpacket_pair();
     clone_args arguments{};
-    arguments.flags = CLONE_NEWUSER;
     arguments.exit_signal = SIGCHLD;
     const auto pid =
         static_cast<pid_t>(check_step(what, ::syscall(SYS_clone3, &arguments, sizeof arguments)));
     if (pid == 0) {
-      go_end.reset();
-      char ignored = 0;
-      [[maybe_unused]] const ssize_t got = ::read(wait_end.get(), &ignored, 1);
-      ::_exit(0);
+      ours.reset();
+      found_user_namespace(request.account, proc_.get(), theirs.get());
     }
-    wait_end.reset();
-    const auto release = [&, &end = go_end] {
+    theirs.reset();
+    const auto release = [&, &end = ours] {
       end.reset();
       ::waitpid(pid, nullptr, 0);
     };
     UniqueFd user_namespace;
     try {
+      std::optional<Packet> answer = receive_packet(ours.get());
+      if (!answer) throw StepError{what, ECHILD};
+      if (answer->fds.size() != 1) throw StepError{what, std::stoi(answer->data)};
+      user_namespace = std::move(answer->fds[0]);
       write_proc(str(pid, "/uid_map"), map_text(request.uids));
       write_proc(str(pid, "/gid_map"), map_text(request.gids));
-      const std::string path = str(pid, "/ns/user");
-      user_namespace =
-          UniqueFd(check_step(what, ::openat(proc_.get(), path.c_str(), O_RDONLY | O_CLOEXEC)));
     } catch (...) {
       release();
       throw;

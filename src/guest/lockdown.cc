@@ -55,6 +55,14 @@ void drop_privileges() {
   check_step("become undumpable", ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
 }
 
+int raise_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (::syscall(SYS_capget, &header, data) < 0) return -1;
+  for (__user_cap_data_struct& half : data) half.effective = half.permitted;
+  return static_cast<int>(::syscall(SYS_capset, &header, data));
+}
+
 int drop_all_capabilities() {
   return set_capabilities(0);
 }

@@ -14,6 +14,10 @@ void drop_privileges();
 
 void install_filter(std::string_view program);
 
+// Makes effective what is permitted, as it is no more after a change from uid 0 to another. Returns
+// a negative value with errno.
+int raise_capabilities();
+
 // In a payload: no capability at all. Returns a negative value with errno. Async-signal-safe.
 int drop_all_capabilities();
 

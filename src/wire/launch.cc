@@ -53,7 +53,7 @@ template <class A> void fields(A& a, GuestSettings& s) {
 }
 template <class A> void fields(A& a, IdRange& s) { a(s.inside, s.outside, s.count); }
 template <class A> void fields(A& a, BuildTemplate& s) { a(s.plan, s.new_user_namespace); }
-template <class A> void fields(A& a, CreateUserNamespace& s) { a(s.uids, s.gids); }
+template <class A> void fields(A& a, CreateUserNamespace& s) { a(s.uids, s.gids, s.account); }
 template <class A> void fields(A& a, LaunchBox& s) { a(s.new_network, s.plan); }
 template <class A> void fields(A& a, FinishBox& s) { a(s.plan, s.guest); }
 template <class A> void fields(A& a, AdoptCgroups& s) { a(s.names); }

@@ -29,10 +29,13 @@ struct BuildTemplate {
   bool operator==(const BuildTemplate&) const = default;
 };
 
-// Make a user namespace with these maps; its descriptor travels back with Done.
+// Make a user namespace with these maps; its descriptor travels back with Done. The kernel charges
+// what is counted for a user (watches, queued signals, message queues) in the namespace to its
+// `account` outside of it as well, the id that made it: 0 for the launcher's own.
 struct CreateUserNamespace {
   std::vector<IdRange> uids;
   std::vector<IdRange> gids;
+  std::uint32_t account = 0;
   bool operator==(const CreateUserNamespace&) const = default;
 };
 

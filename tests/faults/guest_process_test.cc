@@ -2,6 +2,7 @@
 // or end the program, but never crash it, hang it or cost the owner a descriptor.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/nsfs.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -248,6 +249,21 @@ TEST(LauncherProcess, RefusesMapsTheKernelRefuses) {
   ask({{0, 100'000, 10}, {5, 200'000, 10}});
   ask({{0, 0xfffffff0, 0x100}});
   ask(std::vector<wire::IdRange>(400, wire::IdRange{0, 0, 1}));
+}
+
+// What the kernel counts in a user namespace is charged to who made it.
+TEST(LauncherProcess, MakesAUserNamespaceInTheNameOfItsAccount) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: an ordinary user has one id";
+  Launcher launcher;
+  for (const uid_t account : {0x74010000u, 0x7600ffffu, 0u}) {
+    const wire::LaunchRequest request = wire::CreateUserNamespace{
+        .uids = {{1000, 100'000, 1}}, .gids = {{1000, 100'000, 1}}, .account = account};
+    const std::optional<Packet> answer = launcher.ask(encode(request));
+    ASSERT_TRUE(answer && answer->fds.size() == 1);
+    uid_t owner = 1;
+    check_syscall("owner", ::ioctl(answer->fds[0].get(), NS_GET_OWNER_UID, &owner));
+    EXPECT_EQ(owner, account);
+  }
 }
 
 TEST(LauncherProcess, RefusesMoreThanAPacketMayHold) {

@@ -224,6 +224,7 @@ constexpr Verb kVerbs[] = {
     {"cat", "[FILE]", run_cat},
     {"echo", "[WORD...]", run_echo},
     {"hold-fds", "N            (held until standard input ends)", run_hold_fds},
+    {"hold-count", "KIND         (inotify, signals, timers or queues; likewise)", run_hold_count},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 

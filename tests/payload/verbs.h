@@ -17,6 +17,10 @@ struct Verb {
 
 std::span<const Verb> verbs();
 
+// hold-count KIND: takes as much as it gets of something that the kernel counts for a user, prints
+// "held N" and keeps it until the end of standard input.
+int run_hold_count(const Words& words);
+
 // fixture NAME KEY FILE: an abstract socket, a SysV segment, a file and two listeners, kept until
 // the end of standard input. Prints "ready PORT4 PORT6".
 int run_fixture(const Words& words);

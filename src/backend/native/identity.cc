@@ -3,8 +3,9 @@
 namespace caisson::backend::native {
 
 BoxIds box_ids(unsigned owner, unsigned slot) {
-  const std::uint32_t first = kBoxIdsBase + (owner * kBoxesPerOwner + slot) * 2;
-  return {.guest = first, .payload = first + 1};
+  const std::uint32_t box = owner * kBoxesPerOwner + slot;
+  const std::uint32_t first = kBoxIdsBase + box * 2;
+  return {.guest = first, .payload = first + 1, .account = kAccountsBase + box};
 }
 
 std::vector<wire::IdRange> box_map(const BoxIds& ids) {

@@ -6,7 +6,8 @@
 
 // Which host ids the processes of boxes have. No process ever runs as an id of the file owners'
 // range: it is how root and the other owners of files on the host look from inside, the same in
-// every box. Each box has two ids of its own besides, for its guest and for its payload.
+// every box. Each box has two ids of its own besides, for its guest and for its payload, and a
+// third that its user namespaces belong to.
 namespace caisson::backend::native {
 
 // Ids inside every box.
@@ -18,11 +19,16 @@ inline constexpr std::uint32_t kIdsInside = 65536;
 inline constexpr std::uint32_t kFileOwnersBase = 0x70000000;
 inline constexpr std::uint32_t kBoxIdsBase = kFileOwnersBase + kIdsInside;
 inline constexpr std::uint32_t kBoxesPerOwner = 8192;
+// Above the boxes' ids of all owners there can be.
+inline constexpr std::uint32_t kAccountsBase = kBoxIdsBase + 4096 * kBoxesPerOwner * 2;
 
 // The host ids of one box.
 struct BoxIds {
   std::uint32_t guest = 0;
   std::uint32_t payload = 0;
+  // What the kernel counts for a user goes up to who made the user namespace: were it root, a box
+  // could use up root's. Who has this id would have every right over the box; no process ever does.
+  std::uint32_t account = 0;
   bool operator==(const BoxIds&) const = default;
 };
 

@@ -70,6 +70,7 @@ TEST(Identity, GivesEveryBoxIdsOfItsOwn) {
       const BoxIds ids = box_ids(owner, slot);
       EXPECT_TRUE(seen.insert(ids.guest).second);
       EXPECT_TRUE(seen.insert(ids.payload).second);
+      EXPECT_TRUE(seen.insert(ids.account).second);
     }
   }
 }
@@ -85,7 +86,7 @@ TEST(Identity, KeepsTheIdsOfOwnersApart) {
 
 TEST(Identity, StaysAboveTheIdsOfUsersAndInsideTheSpaceOfIds) {
   for (const BoxIds& ids : some_boxes()) {
-    for (const std::uint32_t id : {ids.guest, ids.payload}) {
+    for (const std::uint32_t id : {ids.guest, ids.payload, ids.account}) {
       EXPECT_GE(id, kFileOwnersBase + kIdsInside);
       EXPECT_LT(id, 0x80000000u);  // some file systems and tools take ids as signed numbers
     }
@@ -131,6 +132,19 @@ TEST(Identity, RunsNoProcessAsAnOwnerOfFiles) {
     }
   }
   EXPECT_EQ(outside_of(file_owners_map(), 0), outside_of(box_map(box_ids(0, 0)), 0));
+}
+
+// Who has the id that made a user namespace has every right over it.
+TEST(Identity, LetsNoProcessBecomeTheAccountOfABox) {
+  EXPECT_GT(kAccountsBase, box_ids(kLastOwner, kLastSlot).payload);
+  for (const BoxIds& ids : some_boxes()) {
+    EXPECT_GE(ids.account, kAccountsBase);
+    for (const BoxIds& other : some_boxes()) {
+      for (const wire::IdRange& range : all_maps(other)) {
+        EXPECT_TRUE(ids.account < range.outside || ids.account >= range.outside + range.count);
+      }
+    }
+  }
 }
 
 TEST(Identity, GivesAWorkspaceToThePayload) {

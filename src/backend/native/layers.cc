@@ -34,7 +34,8 @@ LayerReport user_namespace(const Host& host) {
     return in_force(Layer::user_namespace, "own host ids for the payload and for process 1");
   }
   return weaker(Layer::user_namespace,
-                str("the payload and process 1 share host uid ", ::geteuid(), " with you"),
+                str("the payload and process 1 share host uid ", ::geteuid(),
+                    " with you, and what the kernel counts for a user"),
                 "run caisson as root: every box then has host ids of its own");
 }
 
@@ -189,7 +190,6 @@ void require_layers(const model::IsolationReport& report, const std::set<Layer>&
   }
 }
 
-void require_proofs(const std::vector<wire::ProofResult>& proofs) {
 Error setup_failure(const model::BoxSpec& spec, const SystemError& error) {
   const std::string_view failed = error.what();
   const std::string box =
@@ -208,6 +208,7 @@ Error setup_failure(const model::BoxSpec& spec, const SystemError& error) {
           str(box, failed)};
 }
 
+void require_proofs(const std::vector<wire::ProofResult>& proofs) {
   for (const wire::ProofResult& result : proofs) {
     if (result.holds) continue;
     throw Error(ErrorCode::isolation_unavailable,

@@ -44,11 +44,13 @@ Slots::Lease Slots::reserve(unsigned index) {
 Task<Slots::Lease> Slots::take(std::shared_ptr<LauncherClient> launcher) {
   Lease slot = lease(pick());
   if (slot->user_namespace) co_return slot;
-  // Inside the launcher's own namespace an ordinary user is id 0, and has no other.
+  // Inside the launcher's own namespace an ordinary user is id 0, and has no other, for accounts
+  // neither.
   const std::vector<wire::IdRange> map =
       own_ids_ ? box_map(slot->ids)
                : std::vector<wire::IdRange>{{.inside = kPayloadId, .outside = 0, .count = 1}};
-  wire::CreateUserNamespace request{.uids = map, .gids = map};
+  wire::CreateUserNamespace request{
+      .uids = map, .gids = map, .account = own_ids_ ? slot->ids.account : 0};
   slot->user_namespace = co_await launcher->create_user_namespace(std::move(request));
   co_return slot;
 }
@@ -60,7 +62,8 @@ Task<int> Slots::workspace_map(Lease slot, std::shared_ptr<LauncherClient> launc
     co_return found->second.get();
   }
   wire::CreateUserNamespace request{.uids = native::workspace_map(uid, slot->ids),
-                                    .gids = native::workspace_map(gid, slot->ids)};
+                                    .gids = native::workspace_map(gid, slot->ids),
+                                    .account = slot->ids.account};
   UniqueFd made = co_await launcher->create_user_namespace(std::move(request));
   const int fd = made.get();
   slot->workspace_maps[key] = std::move(made);
