@@ -86,6 +86,16 @@ Outcome route_metadata(Argument) {
   return connection == 0 ? allowed("connected") : denied(errno_name(connection));
 }
 
+// A route would send packets that are dropped on the way: whoever asks would wait for an answer.
+Outcome metadata_at_once(Argument) {
+  for (const char* service : {"169.254.169.254:80", "169.254.170.2:80", "100.100.100.200:80"}) {
+    if (connect_to(parse_endpoint(service), SOCK_DGRAM) == 0) {
+      return allowed(std::string("a route to ") + service);
+    }
+  }
+  return denied("no route");
+}
+
 // The argument lists listeners of the other side: "127.0.0.1:4000,[::1]:4001".
 Outcome judge_listeners(const std::string& listeners) {
   if (listeners.empty()) return broken("needs listeners such as 127.0.0.1:4000,[::1]:4001");
@@ -194,6 +204,7 @@ Outcome netlink_newlink(Argument) {
 constexpr Check kChecks[] = {
     {"I11", "route_default", route_default},
     {"I11 I12", "route_metadata", route_metadata},
+    {"I11 I12", "metadata_at_once", metadata_at_once},
     {"I11 I12 I17", "host_loopback", host_loopback},
     {"I11 I12 I17", "host_abstract_unix", host_abstract_unix},
     {"I11 I12 I17", "host_sysv_shm", host_sysv_shm},

@@ -7,6 +7,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <nftables/libnftables.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "backend/native/netlink.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -70,6 +72,13 @@ std::string replace_all(std::string text, std::string_view mark, std::string_vie
   return text;
 }
 
+// The table has no size yet where nobody has used it since the kernel was started.
+ConnectionLimits limits_of_this_host() {
+  const auto text = find_file_content("/proc/sys/net/netfilter/nf_conntrack_max");
+  const auto size = parse_integer(trim(text.value_or("")));
+  return connection_limits(size && *size > 0 ? static_cast<std::uint64_t>(*size) : 0);
+}
+
 struct Chain {
   std::string table;
   std::string name;
@@ -113,18 +122,28 @@ std::string nat_table_name(unsigned owner) {
 //   - Metadata services: link-local; Alibaba's; Azure's, which also is its name server.
 // `forward` lets boxes out by the uplinks only (not to bridges of containers, nor to other boxes),
 // and nothing in but answers: the uplinks forward, so a neighbour could try.
-std::string nat_table_rules(unsigned owner, const std::vector<std::string>& uplinks) {
+// new_connection sees the packet that would put a connection into the kernel's table, and no later
+// one. The count leaves out what has been closed, which the table still holds for two minutes;
+// hence the rate. What is dropped here is sent again by its protocol, a little later.
+std::string nat_table_rules(unsigned owner, const std::vector<std::string>& uplinks,
+                            const ConnectionLimits& limits) {
   constexpr std::string_view kRules = R"(
 table inet TABLE {}
 delete table inet TABLE
 table inet TABLE {
   set uplinks { type ifname; elements = { UPLINKS } }
+  set rates { type ipv4_addr; size 65535; flags dynamic,timeout; timeout 5m; }
+  set connections { type ipv4_addr; size 65535; flags dynamic; }
   chain from_box {
     meta nfproto != ipv4 drop
     fib saddr . iif oif missing drop
     fib daddr type != unicast drop
-    ip daddr { 169.254.0.0/16, 100.100.100.200 } drop
+    ip daddr { METADATA } drop
     ip daddr 168.63.129.16 th dport != 53 drop
+  }
+  chain new_connection {
+    update @rates { ip saddr limit rate over RATE/second burst OPEN packets } drop
+    add @connections { ip saddr ct count over OPEN } drop
   }
   chain prerouting {
     type filter hook prerouting priority raw; policy accept;
@@ -137,6 +156,7 @@ table inet TABLE {
   chain forward {
     type filter hook forward priority filter; policy accept;
     iifname "BOX*" oifname != @uplinks drop
+    iifname "BOX*" ct status & confirmed == 0 jump new_connection
     oifname "BOX*" iifname != @uplinks drop
     oifname "BOX*" ct state != { established, related } drop
   }
@@ -149,13 +169,27 @@ table inet TABLE {
   std::vector<std::string> quoted;
   quoted.reserve(uplinks.size());
   for (const std::string& uplink : uplinks) quoted.push_back(str('"', uplink, '"'));
+  std::vector<std::string> metadata;
+  for (const AddressRange& range : kMetadataServices) {
+    metadata.push_back(str(format_address(range.first), "/", range.prefix_length));
+  }
   std::string rules = replace_all(std::string(kRules), "TABLE", nat_table_name(owner));
   rules = replace_all(std::move(rules), "BOX", link_prefix(owner));
+  rules = replace_all(std::move(rules), "METADATA", join(metadata, ", "));
+  rules = replace_all(std::move(rules), "RATE", str(limits.new_per_second));
+  rules = replace_all(std::move(rules), "OPEN", str(limits.open));
   return replace_all(std::move(rules), "UPLINKS", join(quoted, ", "));
 }
 
+ConnectionLimits connection_limits(std::uint64_t table_size) {
+  const auto share = static_cast<unsigned>(std::clamp<std::uint64_t>(table_size / 16, 1024, 16384));
+  // A quarter may be open; the rest is for the closed of two minutes.
+  return {.open = share / 4, .new_per_second = share * 3 / 4 / 120};
+}
+
 void load_nat_table(unsigned owner, const std::vector<std::string>& uplinks) {
-  apply_nft(nat_table_rules(owner, uplinks), str("load table ", nat_table_name(owner)));
+  apply_nft(nat_table_rules(owner, uplinks, limits_of_this_host()),
+            str("load table ", nat_table_name(owner)));
 }
 
 void delete_nat_table(unsigned owner) {
@@ -165,7 +199,7 @@ void delete_nat_table(unsigned owner) {
 }
 
 std::string check_nat_table(unsigned owner, const std::vector<std::string>& uplinks) {
-  return run_nft(nat_table_rules(owner, uplinks), NftMode::check);
+  return run_nft(nat_table_rules(owner, uplinks, limits_of_this_host()), NftMode::check);
 }
 
 std::uint64_t find_nat_table(unsigned owner) {

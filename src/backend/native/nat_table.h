@@ -12,8 +12,26 @@ inline constexpr unsigned kMaxNetworkOwner = 4095;
 std::string link_prefix(unsigned owner);
 std::string nat_table_name(unsigned owner);
 
+// Addresses that boxes never reach, because clouds hand out secrets there: link-local ones and
+// Alibaba's metadata service.
+struct AddressRange {
+  std::uint32_t first;
+  unsigned prefix_length;
+};
+inline constexpr AddressRange kMetadataServices[] = {{0xa9fe0000, 16}, {0x646464c8, 32}};
+
+// The kernel remembers the connections of all boxes and of the host in one table of bounded size.
+struct ConnectionLimits {
+  unsigned open;            // of one box at a time
+  unsigned new_per_second;  // beyond a burst of as many as may be open
+  bool operator==(const ConnectionLimits&) const = default;
+};
+// A sixteenth of the table for each box, with what it remembers of closed connections. Pure.
+ConnectionLimits connection_limits(std::uint64_t table_size);
+
 // The table as nftables reads it; replaces the one in force in one step.
-std::string nat_table_rules(unsigned owner, const std::vector<std::string>& uplinks);
+std::string nat_table_rules(unsigned owner, const std::vector<std::string>& uplinks,
+                            const ConnectionLimits& limits);
 
 // Throws isolation_unavailable with what nftables has to say.
 void load_nat_table(unsigned owner, const std::vector<std::string>& uplinks);

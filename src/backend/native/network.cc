@@ -1,5 +1,6 @@
 #include "backend/native/network.h"
 
+#include <arpa/inet.h>
 #include <linux/ip.h>
 #include <linux/rtnetlink.h>
 #include <unistd.h>
@@ -100,6 +101,22 @@ std::vector<std::string> names(const std::vector<Link>& links) {
   result.reserve(links.size());
   for (const Link& link : links) result.push_back(link.name);
   return result;
+}
+
+// Packets there would be dropped without a word on the host. So the box's own kernel refuses them,
+// and a program that asks for credentials of a cloud fails at once instead of waiting for them.
+void refuse_metadata_services(Netlink& box) {
+  for (const AddressRange& range : kMetadataServices) {
+    NetlinkRequest request(str("refuse ", format_address(range.first)), RTM_NEWROUTE,
+                           NLM_F_CREATE | NLM_F_EXCL,
+                           rtmsg{.rtm_family = AF_INET,
+                                 .rtm_dst_len = static_cast<std::uint8_t>(range.prefix_length),
+                                 .rtm_table = RT_TABLE_MAIN,
+                                 .rtm_protocol = RTPROT_STATIC,
+                                 .rtm_scope = RT_SCOPE_UNIVERSE,
+                                 .rtm_type = RTN_PROHIBIT});
+    box.execute(request.number(RTA_DST, htonl(range.first)));
+  }
 }
 
 void cut_off_boxes(unsigned owner) {
@@ -212,6 +229,7 @@ Attachment Network::attach(int netns_fd, int box_netlink_fd) {
   const std::uint32_t gateway = claim_address(route, host_end);
   add_address(route, host_end, gateway, 31, PrefixRoute::omit);
   add_address(box, box_end, gateway + 1, 31, PrefixRoute::add);
+  refuse_metadata_services(box);
   add_default_route(box, box_end, gateway);
   wait_until_active(box, box_end, kActiveTimeout);
   return Attachment{.host_interface = host_end.name,
@@ -294,7 +312,9 @@ NetworkProbe Network::probe() {
   const std::string refusal = check_nat_table(kMaxNetworkOwner, names(ground.uplinks));
   if (!refusal.empty()) {
     return {.reason = str("the kernel refuses the rules for boxes: ", refusal),
-            .mend = "load nft_fib_inet, nft_ct, nft_masq and nf_nat, or boot a kernel with them"};
+            .mend =
+                "load nft_fib_inet, nft_ct, nft_connlimit, nft_limit, nft_masq and nf_nat, or "
+                "boot a kernel with them"};
   }
   NetworkProbe probe{.available = true};
   const std::string chain = find_dropping_forward_chain();

@@ -34,6 +34,114 @@ std::vector<Target> forbidden_targets(const Scene& scene, const TestBox& box,
   return targets;
 }
 
+// The box's own kernel keeps them back as well: see RefusesMetadataServicesAtOnce.
+void forget_routes_of_metadata(const TestBox& box) {
+  Netlink inside = Netlink::borrow(box.netlink.get());
+  for (const AddressRange& range : kMetadataServices) {
+    NetlinkRequest request("remove route", RTM_DELROUTE, 0,
+                           rtmsg{.rtm_family = AF_INET,
+                                 .rtm_dst_len = static_cast<std::uint8_t>(range.prefix_length),
+                                 .rtm_table = RT_TABLE_MAIN,
+                                 .rtm_scope = RT_SCOPE_NOWHERE});
+    inside.execute(request.number(RTA_DST, htonl(range.first)));
+  }
+}
+
+TEST(Network, RefusesMetadataServicesAtOnce) {
+  in_own_network([] {
+    const Scene scene;
+    Network network(0);
+    const TestBox box(network);
+    for (const char* address : {kMetadata, "169.254.170.2", "100.100.100.200"}) {
+      for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
+        const UniqueFd client = bound_socket(box.netns, type, "0.0.0.0", 0);
+        const sockaddr_in to = endpoint(address, 80);
+        EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), -1);
+        EXPECT_EQ(errno, EACCES) << address;
+      }
+    }
+  });
+}
+
+TEST(Network, TheTableKeepsABoxThatForgetsItsRoutesFromMetadataServices) {
+  in_own_network([] {
+    const Scene scene;
+    Network network(0);
+    const TestBox box(network);
+    forget_routes_of_metadata(box);
+    const UniqueFd service = bound_socket(scene.world, SOCK_DGRAM, kMetadata);
+    const UniqueFd world = bound_socket(scene.world, SOCK_DGRAM, kWorld);
+    const UniqueFd sender = bound_socket(box.netns, SOCK_DGRAM, "0.0.0.0", 0);
+    ASSERT_TRUE(send_text(sender, endpoint(kMetadata), "probe"));
+    ASSERT_TRUE(send_text(sender, endpoint(kWorld), "after"));
+    EXPECT_EQ(receive(world, kBound), str(kHost, " after"));
+    EXPECT_EQ(receive(service, 0), "");
+  });
+}
+
+unsigned long tracked_connections() {
+  return std::stoul(read_file("/proc/sys/net/netfilter/nf_conntrack_count"));
+}
+
+// Each from a port of its own to a port of its own; all of them are new to the kernel.
+void send_from_many_ports(const TestBox& box, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    const UniqueFd sender = bound_socket(box.netns, SOCK_DGRAM, "0.0.0.0", 0);
+    send_text(sender, endpoint(kWorld, static_cast<std::uint16_t>(10000 + i % 50000)), "x");
+  }
+}
+
+TEST(Network, BoundsTheConnectionsThatTheHostRemembersForABox) {
+  in_own_network([] {
+    const Scene scene;
+    Network network(0);
+    const TestBox box(network);
+    const TestBox other(network);
+    const auto size = std::stoull(read_file("/proc/sys/net/netfilter/nf_conntrack_max"));
+    const ConnectionLimits limits = connection_limits(size);
+    const unsigned long before = tracked_connections();
+    send_from_many_ports(box, 4 * limits.open);
+    EXPECT_GE(tracked_connections() - before, limits.open / 2);
+    EXPECT_LE(tracked_connections() - before, limits.open + 16);  // and a few of other origin
+    // Another box is as free as before, and so is a connection that stands.
+    const UniqueFd world = bound_socket(scene.world, SOCK_DGRAM, kWorld);
+    const UniqueFd sender = bound_socket(other.netns, SOCK_DGRAM, "0.0.0.0", 0);
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(send_text(sender, endpoint(kWorld), "after"));
+      EXPECT_EQ(receive(world, kBound), str(kHost, " after"));
+    }
+  });
+}
+
+TEST(Network, LetsAStandingConnectionOfABoxGoOnThatMayHaveNoMore) {
+  in_own_network([] {
+    const Scene scene;
+    Network network(0);
+    const TestBox box(network);
+    const UniqueFd world = bound_socket(scene.world, SOCK_DGRAM, kWorld);
+    const UniqueFd standing = bound_socket(box.netns, SOCK_DGRAM, "0.0.0.0", 0);
+    ASSERT_TRUE(send_text(standing, endpoint(kWorld), "first"));
+    ASSERT_EQ(receive(world, kBound), str(kHost, " first"));
+    const auto size = std::stoull(read_file("/proc/sys/net/netfilter/nf_conntrack_max"));
+    send_from_many_ports(box, 2 * connection_limits(size).open);
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(send_text(standing, endpoint(kWorld), "more"));
+      EXPECT_EQ(receive(world, kBound), str(kHost, " more"));
+    }
+  });
+}
+
+TEST(ConnectionLimits, AreAShareOfTheKernelsTable) {
+  for (const std::uint64_t size : {16384u, 65536u, 262144u, 1048576u}) {
+    const ConnectionLimits limits = connection_limits(size);
+    EXPECT_LE(limits.open + 120u * limits.new_per_second, std::max<std::uint64_t>(size / 16, 1024));
+    EXPECT_GE(limits.open, 256u);
+    EXPECT_GE(limits.new_per_second, 6u);
+  }
+  EXPECT_EQ(connection_limits(262144), (ConnectionLimits{.open = 4096, .new_per_second = 102}));
+  EXPECT_EQ(connection_limits(0), connection_limits(16384));
+}
+
 TEST(Network, BoxReachesTheWorldBehindTheHostsAddress) {
   in_own_network([] {
     const Scene scene;
@@ -89,6 +197,7 @@ TEST(Network, OnlyTheTableKeepsThoseProbesBack) {
     const TestBox box(network);
     const TestBox other(network);
     run_nft("delete table inet caisson_0");
+    forget_routes_of_metadata(box);
     const UniqueFd sender = bound_socket(box.netns, SOCK_DGRAM, "0.0.0.0", 0);
     for (const Target& target : forbidden_targets(scene, box, other)) {
       ASSERT_TRUE(send_text(sender, target.to, "probe"));
