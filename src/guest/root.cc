@@ -292,20 +292,23 @@ UniqueFd Root::empty_directory(const std::string& what) const {
   return tree;
 }
 
+// A file is covered by the null device of the launcher's root, with mount(2): every box masks some
+// thirty files, and a tree for each that is first cloned and then moved costs half as much again.
 void Root::apply(const wire::MaskPath& step) {
   const std::string what = str("mask ", step.target);
+  const std::size_t slash = step.target.rfind('/');
+  const UniqueFd directory = target(step.target.substr(0, slash));
+  check_step(what, directory.get());
+  check_step(what, ::fchdir(directory.get()));
+  const char* const name = step.target.c_str() + slash + 1;
+  const bool covered = ::mount("/dev/null", name, nullptr, MS_BIND, nullptr) == 0;
+  const int error_number = covered ? 0 : errno;
+  check_step(what, ::chdir("/"));
+  if (covered || error_number == ENOENT) return;
+  if (error_number != ENOTDIR) throw StepError{what, error_number};
   const UniqueFd place = target(step.target);
-  if (!place && errno == ENOENT) return;
   check_step(what, place.get());
-  struct stat info {};
-  check_step(what, ::fstat(place.get(), &info));
-  UniqueFd cover;
-  if (S_ISDIR(info.st_mode)) {
-    cover = empty_directory(what);
-  } else {
-    const UniqueFd null(check_step(what, open_in_root(root_.get(), "/dev/null", O_PATH)));
-    cover = clone_tree(null.get(), "", what);
-  }
+  const UniqueFd cover = empty_directory(what);
   check_step(what, ::move_mount(cover.get(), "", place.get(), "",
                                 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }

@@ -46,6 +46,41 @@ Outcome proc_kallsyms(Argument) {
   return hidden ? denied("addresses are hidden") : allowed("addresses are visible");
 }
 
+// Everything in /proc but the files that ordinary programs need, and processes. Links lead to what
+// is the box's own.
+Outcome proc_host_state(Argument) {
+  constexpr std::string_view kNeeded[] = {"cgroups", "cpuinfo", "filesystems", "loadavg",
+                                          "meminfo", "stat",    "sys",         "sysvipc",
+                                          "tty",     "uptime",  "version",     "vmstat"};
+  std::size_t seen = 0;
+  for (const std::string& name : names_in("/proc")) {
+    const std::string path = "/proc/" + name;
+    struct stat info {};
+    if (name.find_first_not_of("0123456789") == std::string::npos) continue;
+    if (std::find(std::begin(kNeeded), std::end(kNeeded), name) != std::end(kNeeded)) continue;
+    if (::lstat(path.c_str(), &info) < 0 || S_ISLNK(info.st_mode)) continue;
+    ++seen;
+    if (S_ISDIR(info.st_mode) && !names_in(path).empty()) return allowed(path + " can be listed");
+    if (S_ISDIR(info.st_mode)) continue;
+    const Outcome outcome = judge_readable(path);
+    if (outcome.verdict != Verdict::denied) return outcome;
+  }
+  return denied("none of " + std::to_string(seen) + " tells anything");
+}
+
+// Files that everybody reads on a host, by name.
+Outcome proc_boot_and_devices(Argument) {
+  for (const char* path :
+       {"/proc/cmdline", "/proc/interrupts", "/proc/locks", "/proc/softirqs", "/proc/diskstats",
+        "/proc/partitions", "/proc/modules", "/proc/kallsyms", "/proc/iomem", "/proc/zoneinfo",
+        "/proc/buddyinfo", "/proc/swaps", "/proc/devices", "/proc/config.gz",
+        "/proc/bus/input/devices", "/proc/pressure/cpu", "/proc/fs/jbd2", "/proc/driver/rtc"}) {
+    const Outcome outcome = judge_readable(path);
+    if (outcome.verdict != Verdict::denied) return outcome;
+  }
+  return denied("all are masked");
+}
+
 // The first of the files that opens for writing. Nothing is written.
 Outcome judge_writable(std::initializer_list<const char*> paths) {
   std::string refusal;
@@ -145,6 +180,8 @@ constexpr Check kChecks[] = {
     {"I07", "proc_kpagecgroup", proc_kpagecgroup},
     {"I07", "proc_kmsg", proc_kmsg},
     {"I07", "proc_kallsyms", proc_kallsyms},
+    {"I07", "proc_host_state", proc_host_state},
+    {"I07", "proc_boot_and_devices", proc_boot_and_devices},
     {"I07", "proc_core_pattern", proc_core_pattern},
     {"I07", "proc_sysctl_write", proc_sysctl_write},
     {"I07", "proc_irq_write", proc_irq_write},

@@ -11,6 +11,7 @@
 
 #include "backend/native/identity.h"
 #include "backend/native/network.h"
+#include "backend/native/proc_masks.h"
 #include "backend/native/resolver.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -152,6 +153,7 @@ Host inspect_host() {
   host.privileged = ::geteuid() == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID);
   host.root_entries = root_entries();
   read_etc(host);
+  host.proc_entries = readable_proc_entries();
   for (const char* name : {"user", "mnt", "pid", "ipc", "uts", "cgroup", "net"}) {
     struct stat info {};
     const std::string path = str("/proc/self/ns/", name);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/native/proc_masks.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -28,10 +29,6 @@ constexpr std::pair<const char*, const char*> kDeviceLinks[] = {
     {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
     {"pts/ptmx", "/dev/ptmx"},
 };
-constexpr const char* kMasked[] = {"/proc/kcore",      "/proc/keys",          "/proc/key-users",
-                                   "/proc/timer_list", "/proc/sysrq-trigger", "/proc/acpi",
-                                   "/proc/scsi",       "/proc/sched_debug"};
-constexpr const char* kProcReadOnly[] = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"};
 // Where every root has a directory: mounts at or below these need no root of their own.
 constexpr const char* kSharedPlaces[] = {"/workspace", "/tmp", model::kBoxHome};
 
@@ -252,8 +249,12 @@ class BoxPlanner {
   void add_proc() {
     plan_.emplace_back(MountProc{"/proc"});
     if (!request_.mask_proc) return;
-    for (const char* path : kMasked) plan_.emplace_back(MaskPath{path});
-    for (const char* path : kProcReadOnly) plan_.emplace_back(MakeReadOnly{path});
+    for (std::string& path : masked_proc_paths(host_.proc_entries)) {
+      plan_.emplace_back(MaskPath{std::move(path)});
+    }
+    for (std::string& path : read_only_proc_paths()) {
+      plan_.emplace_back(MakeReadOnly{std::move(path)});
+    }
   }
 
   void add_mount(const BoxMount& mount) {
@@ -351,8 +352,8 @@ BoxPlan plan_box(const Host& host, const BoxRequest& request) {
                        .read_only_root = request.read_only_root,
                        .network_off = !request.network};
   if (request.mask_proc) {
-    plan.finish.guest.masked_paths.assign(std::begin(kMasked), std::end(kMasked));
-    plan.finish.guest.read_only_paths.assign(std::begin(kProcReadOnly), std::end(kProcReadOnly));
+    plan.finish.guest.masked_paths = masked_proc_paths(host.proc_entries);
+    plan.finish.guest.read_only_paths = read_only_proc_paths();
   }
   return plan;
 }

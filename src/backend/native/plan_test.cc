@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "backend/native/proc_masks.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "wire/guest.h"
@@ -97,6 +98,7 @@ Host root_host() {
                            {.path = "/lib64", .link = ""}},
           .etc_directories = {"/etc/ssl/certs"},
           .etc_files = {{"/etc/localtime", "TZif"}},
+          .proc_entries = {"cmdline", "irq", "meminfo"},
           .resolv_conf = "nameserver 192.0.2.1\n",
           .namespaces = {1, 2, 3, 4, 5, 6, 7},
           .max_open_files = 4096,
@@ -141,18 +143,17 @@ constexpr const char* kWorkspace =
 constexpr const char* kTerminals = "terminals at /dev/pts group 1879048197\n";
 constexpr const char* kProc =
     "proc at /proc\n"
-    "mask /proc/kcore\n"
-    "mask /proc/keys\n"
-    "mask /proc/key-users\n"
-    "mask /proc/timer_list\n"
-    "mask /proc/sysrq-trigger\n"
     "mask /proc/acpi\n"
-    "mask /proc/scsi\n"
+    "mask /proc/cmdline\n"
+    "mask /proc/irq\n"
+    "mask /proc/kcore\n"
+    "mask /proc/key-users\n"
+    "mask /proc/keys\n"
     "mask /proc/sched_debug\n"
-    "make /proc/sys read-only\n"
-    "make /proc/irq read-only\n"
-    "make /proc/bus read-only\n"
-    "make /proc/fs read-only\n";
+    "mask /proc/scsi\n"
+    "mask /proc/sysrq-trigger\n"
+    "mask /proc/timer_list\n"
+    "make /proc/sys read-only\n";
 constexpr const char* kNames =
     "set hostname box\n"
     "bring lo up\n";
@@ -323,21 +324,19 @@ TEST(PlanBox, TellsTheGuestWhatToProve) {
   std::sort(guest.proofs.begin(), guest.proofs.end());
   std::vector<std::uint8_t> every;
   for (std::uint8_t proof = 0; proof < wire::kProofCount; ++proof) every.push_back(proof);
-  const wire::GuestSettings expected{
-      .cgroups = {4, 5},
-      .payload_uid = 1000,
-      .payload_gid = 1000,
-      .payload_outside_uid = box_ids(2, 3).payload,
-      .proofs = every,
-      .host_namespaces = {1, 2, 3, 4, 5, 6, 7},
-      .cgroup_controllers = {"memory", "pids"},
-      .masked_paths = {"/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/timer_list",
-                       "/proc/sysrq-trigger", "/proc/acpi", "/proc/scsi", "/proc/sched_debug"},
-      .read_only_paths = {"/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"},
-      .scratch_path = "/dev/shm",
-      .scratch_bytes = 256u << 20,
-      .read_only_root = true,
-      .network_off = true};
+  const wire::GuestSettings expected{.cgroups = {4, 5},
+                                     .payload_uid = 1000,
+                                     .payload_gid = 1000,
+                                     .payload_outside_uid = box_ids(2, 3).payload,
+                                     .proofs = every,
+                                     .host_namespaces = {1, 2, 3, 4, 5, 6, 7},
+                                     .cgroup_controllers = {"memory", "pids"},
+                                     .masked_paths = masked_proc_paths(root_host().proc_entries),
+                                     .read_only_paths = {"/proc/sys"},
+                                     .scratch_path = "/dev/shm",
+                                     .scratch_bytes = 256u << 20,
+                                     .read_only_root = true,
+                                     .network_off = true};
   EXPECT_EQ(guest, expected);
   EXPECT_EQ(plan_box(user_host(), request()).finish.guest.payload_outside_uid, 0u);
 }
@@ -561,9 +560,9 @@ TEST(PlanBox, GivesTheSamePlanForTheSameRequest) {
 
 TEST(PlanBox, LimitsWhatTheNumbersMean) {
   EXPECT_EQ(RLIMIT_NOFILE, 7);
+  EXPECT_EQ(RLIMIT_MEMLOCK, 8);
   EXPECT_EQ(RLIMIT_SIGPENDING, 11);
   EXPECT_EQ(RLIMIT_MSGQUEUE, 12);
-  EXPECT_EQ(RLIMIT_MEMLOCK, 8);
   EXPECT_EQ(RLIMIT_CORE, 4);
 }
 
