@@ -1,5 +1,6 @@
 // Row I15: limits hold. Outside a box every probe stops at a bound of its own and cleans up.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/unique_fd.h"
 #include "check.h"
 #include "support.h"
 
@@ -21,6 +23,7 @@ constexpr int kMaxChildren = 400;
 constexpr int kMaxDescriptors = 16'384;
 constexpr std::size_t kMiB = 1u << 20;
 constexpr std::size_t kMaxLockedMiB = 32;
+constexpr std::size_t kMaxConnections = 256;
 constexpr int kSpinners = 4;
 constexpr std::chrono::milliseconds kSpinTime{1000};
 
@@ -91,6 +94,50 @@ Outcome res_memory(Argument argument) {
   return broken("the child ended at " + amount);
 }
 
+// Two ends of a connection through the loopback device that nobody reads from.
+bool connect_pair(int listener, const sockaddr_in& address, std::vector<UniqueFd>& ends) {
+  UniqueFd near(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!near) return false;
+  if (::connect(near.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0)
+    return false;
+  UniqueFd far(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!far) return false;
+  ends.push_back(std::move(near));
+  ends.push_back(std::move(far));
+  return true;
+}
+
+// The argument is how many MiB to leave in the buffers of connections.
+Outcome res_tcp_buffers(Argument argument) {
+  const auto wanted = static_cast<std::size_t>(number_or(argument, 512)) * kMiB;
+  if (available_mib() * kMiB < 4 * wanted) return broken("the host has too little memory for this");
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener.get(), generic, length) < 0 || ::listen(listener.get(), 16) < 0 ||
+      ::getsockname(listener.get(), generic, &length) < 0) {
+    return broken("listen " + errno_name(errno));
+  }
+  const std::string block(1 << 16, 'x');
+  std::vector<UniqueFd> ends;
+  std::size_t queued = 0;
+  while (ends.size() < 2 * kMaxConnections && queued < wanted) {
+    if (!connect_pair(listener.get(), address, ends)) break;
+    const int near = ends[ends.size() - 2].get();
+    for (ssize_t sent = 0; queued < wanted && sent >= 0;) {
+      sent = ::send(near, block.data(), block.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent > 0) queued += static_cast<std::size_t>(sent);
+    }
+  }
+  const std::string amount =
+      std::to_string(queued / kMiB) + " MiB in " + std::to_string(ends.size() / 2) + " connections";
+  if (ends.empty()) return broken("connect " + errno_name(errno));
+  return queued < wanted ? denied("full at " + amount) : allowed(amount);
+}
+
 Outcome res_fds(Argument) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) < 0) return broken(errno_name(errno));
@@ -153,9 +200,13 @@ Outcome res_cpu(Argument argument) {
 }
 
 constexpr Check kChecks[] = {
-    {"I15", "res_fork", res_fork}, {"I15", "res_memory", res_memory},
-    {"I15", "res_fds", res_fds},   {"I15", "res_memlock", res_memlock},
-    {"I15", "res_cpu", res_cpu},   {"I15", "raise_rlimit", raise_rlimit},
+    {"I15", "res_fork", res_fork},
+    {"I15", "res_memory", res_memory},
+    {"I15", "res_tcp_buffers", res_tcp_buffers},
+    {"I15", "res_fds", res_fds},
+    {"I15", "res_memlock", res_memlock},
+    {"I15", "res_cpu", res_cpu},
+    {"I15", "raise_rlimit", raise_rlimit},
 };
 
 }  // namespace

@@ -32,6 +32,8 @@ constexpr OrdinaryUserLimit kOrdinaryUserLimits[] = {
      model::Layer::pids_limit},
     {"res_memory", "an ordinary user has no memory cgroup unless one is delegated",
      model::Layer::memory_limit},
+    {"res_tcp_buffers", "an ordinary user has no memory cgroup unless one is delegated",
+     model::Layer::memory_limit},
     {"res_cpu", "an ordinary user has no cpu cgroup unless one is delegated",
      model::Layer::cpu_limit},
     {"workspace_owner", "an ordinary user cannot give a workspace to somebody else"},

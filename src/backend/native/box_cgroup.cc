@@ -87,8 +87,8 @@ void BoxCgroup::add_leaf(std::size_t index) {
 void BoxCgroup::limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits) {
   const OwnedHierarchy& owned = owner_->hierarchies[index];
   if (limits.memory_bytes > 0 && owned.controllers.contains(Controller::memory)) {
-    limit_memory(leaf.get(), owned.version, owned.swap, limits.memory_bytes);
-    if (owned.swap_is_bounded) enforced_.insert(model::Layer::memory_limit);
+    limit_memory(leaf.get(), owned.version, owned.memory, limits.memory_bytes);
+    if (owned.memory_is_bounded) enforced_.insert(model::Layer::memory_limit);
   }
   if (limits.pids > 0 && owned.controllers.contains(Controller::pids)) {
     limit_pids(leaf.get(), limits.pids);

@@ -90,6 +90,32 @@ double cpus_of_ancestors(std::filesystem::path directory) {
   }
 }
 
+// Memory that a box could take beyond its limit.
+struct Gap {
+  const char* what;
+  const char* mend;
+};
+
+std::optional<Gap> find_gap(const CgroupHost& host, const OwnedHierarchy& owned) {
+  if (host.has_swap && !owned.memory.swap) {
+    return Gap{"this host has swap, and its kernel does not count it for control groups",
+               "swapoff -a, or boot with swapaccount=1"};
+  }
+  if (!host.counts_kernel_memory) {
+    return Gap{"this kernel does not count its own memory for control groups",
+               "boot without cgroup.memory=nokmem"};
+  }
+  if (owned.version == CgroupVersion::v2 && !host.counts_sockets) {
+    return Gap{"this kernel does not count buffers of sockets for control groups",
+               "boot without cgroup.memory=nosocket"};
+  }
+  if (owned.version == CgroupVersion::v1 && !owned.memory.tcp) {
+    return Gap{"this kernel cannot limit buffers of sockets in control groups of version 1",
+               "boot with control groups of version 2: systemd.unified_cgroup_hierarchy=1"};
+  }
+  return std::nullopt;
+}
+
 // Goes to a leaf of its own where needed, makes the owner's directory and opens what is needed of
 // it.
 void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const CgroupPlace& place) {
@@ -195,15 +221,12 @@ void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarch
   }
   if (owned.controllers.contains(Controller::memory)) {
     const bool unified = owned.version == CgroupVersion::v2;
-    const bool counted =
+    owned.memory.swap =
         exists(owned.directory, unified ? "memory.swap.max" : "memory.memsw.limit_in_bytes");
-    owned.swap = counted ? SwapControl::present : SwapControl::absent;
-    owned.swap_is_bounded = counted || !host.has_swap;
-    if (!owned.swap_is_bounded) {
-      mark_missing(Controller::memory,
-                   "this host has swap, and its kernel does not count it for control groups",
-                   "swapoff -a, or boot with swapaccount=1");
-    }
+    owned.memory.tcp = !unified && exists(owned.directory, "memory.kmem.tcp.limit_in_bytes");
+    const std::optional<Gap> gap = find_gap(host, owned);
+    owned.memory_is_bounded = !gap;
+    if (gap) mark_missing(Controller::memory, gap->what, gap->mend);
   }
   directories_->hierarchies.push_back(std::move(owned));
 }

@@ -243,7 +243,19 @@ CgroupHost inspect_cgroups() {
       inspect_cgroups(read_file("/proc/self/mountinfo"), read_file("/proc/self/cgroup"));
   // The first line is a heading.
   host.has_swap = split(trim(read_file("/proc/swaps")), '\n').size() > 1;
+  read_kernel_words(read_file("/proc/cmdline"), host);
   return host;
+}
+
+void read_kernel_words(std::string_view words, CgroupHost& host) {
+  constexpr std::string_view kKey = "cgroup.memory=";
+  for (const std::string_view word : split(trim(words), ' ')) {
+    if (!word.starts_with(kKey)) continue;
+    for (const std::string_view off : split(word.substr(kKey.size()), ',')) {
+      if (off == "nokmem") host.counts_kernel_memory = false;
+      if (off == "nosocket") host.counts_sockets = false;
+    }
+  }
 }
 
 }  // namespace caisson::backend::native

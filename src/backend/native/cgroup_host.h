@@ -43,6 +43,9 @@ struct CgroupHost {
   CgroupMode mode = CgroupMode::none;
   std::vector<CgroupHierarchy> hierarchies;  // distinct, the unified one first
   bool has_swap = false;
+  // Unless the kernel was told otherwise when it was booted.
+  bool counts_kernel_memory = true;
+  bool counts_sockets = true;  // on v2; v1 has a limit of its own for them
 
   const CgroupHierarchy* find(Controller controller) const;  // null when no mount shows it
   const CgroupHierarchy* find_unified() const;
@@ -53,6 +56,9 @@ struct CgroupHost {
 CgroupHost inspect_cgroups(std::string_view mountinfo, std::string_view self_cgroup,
                            const std::filesystem::path& prefix = {});
 CgroupHost inspect_cgroups();  // of this process
+
+// What "cgroup.memory=" among the words that the kernel was booted with turns off.
+void read_kernel_words(std::string_view words, CgroupHost& host);
 
 // The controllers among space-separated words, as cgroup.controllers lists them.
 std::set<Controller> parse_controllers(std::string_view words);

@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t kDefaultPeriodUs = 100'000;
 constexpr std::uint64_t kLongestPeriodUs = 1'000'000;
 constexpr std::uint64_t kLeastQuotaUs = 1'000;
+constexpr std::uint64_t kLeastTcpBytes = 4u << 20;
 constexpr double kMostCpus = 1'000'000;  // far above any machine, far below the kernel's overflow
 
 [[noreturn]] void refuse(const char* file, std::string_view value, std::string_view cause) {
@@ -77,16 +78,24 @@ CpuBandwidth cpu_bandwidth(double cpus) {
   return {std::max(quota(kLongestPeriodUs), kLeastQuotaUs), kLongestPeriodUs};
 }
 
-void limit_memory(int directory, CgroupVersion version, SwapControl swap, std::uint64_t bytes) {
-  const bool unified = version == CgroupVersion::v2;
-  set_bytes(directory, unified ? "memory.max" : "memory.limit_in_bytes", bytes);
-  if (swap == SwapControl::absent) return;
-  if (unified) {
-    set_exactly(directory, "memory.swap.max", 0);
-  } else {
-    // v1 counts memory and swap together, and takes no sum below the memory limit set before.
-    set_bytes(directory, "memory.memsw.limit_in_bytes", bytes);
+// The kernel lets every socket have a little beyond the limit, so that a connection goes on under
+// it, if slowly.
+std::uint64_t tcp_bytes(std::uint64_t memory_bytes) {
+  return std::max(memory_bytes / 4, kLeastTcpBytes);
+}
+
+void limit_memory(int directory, CgroupVersion version, MemoryControls controls,
+                  std::uint64_t bytes) {
+  if (version == CgroupVersion::v2) {
+    set_bytes(directory, "memory.max", bytes);
+    if (controls.swap) set_exactly(directory, "memory.swap.max", 0);
+    return;
   }
+  set_bytes(directory, "memory.limit_in_bytes", bytes);
+  // v1 counts memory and swap together, and takes no sum below the memory limit set before.
+  if (controls.swap) set_bytes(directory, "memory.memsw.limit_in_bytes", bytes);
+  // Sockets are counted from this moment on, and only those made afterwards.
+  if (controls.tcp) set_bytes(directory, "memory.kmem.tcp.limit_in_bytes", tcp_bytes(bytes));
 }
 
 void limit_pids(int directory, std::uint64_t pids) {

@@ -27,11 +27,20 @@ struct CpuBandwidth {
 // Throws validation_error when `cpus` is not a positive number.
 CpuBandwidth cpu_bandwidth(double cpus);
 
-enum class SwapControl { present, absent };  // whether the kernel counts swap for cgroups
+// What the kernel can count for cgroups besides plain memory.
+struct MemoryControls {
+  bool swap = false;
+  bool tcp = false;  // v1: buffers of sockets have a limit of their own; v2 counts them as memory
+  bool operator==(const MemoryControls&) const = default;
+};
+
+// What buffers of sockets may take on v1, on top of a memory limit.
+std::uint64_t tcp_bytes(std::uint64_t memory_bytes);
 
 // Each sets one limit of the cgroup `directory` and reads it back: a limit that does not throw is
 // in force. Throws isolation_unavailable naming the file, the value and what the kernel said.
-void limit_memory(int directory, CgroupVersion version, SwapControl swap, std::uint64_t bytes);
+void limit_memory(int directory, CgroupVersion version, MemoryControls controls,
+                  std::uint64_t bytes);
 void limit_pids(int directory, std::uint64_t pids);
 void limit_cpus(int directory, CgroupVersion version, CpuBandwidth bandwidth);
 

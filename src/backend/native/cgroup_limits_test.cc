@@ -60,7 +60,7 @@ class FakeCgroup : public testing::Test {
 TEST_F(FakeCgroup, V2MemoryLimitForbidsSwap) {
   add("memory.max");
   add("memory.swap.max");
-  limit_memory(directory_.get(), CgroupVersion::v2, SwapControl::present, 64u << 20);
+  limit_memory(directory_.get(), CgroupVersion::v2, {.swap = true}, 64u << 20);
   EXPECT_EQ(content("memory.max"), "67108864");
   EXPECT_EQ(content("memory.swap.max"), "0");
 }
@@ -68,9 +68,21 @@ TEST_F(FakeCgroup, V2MemoryLimitForbidsSwap) {
 TEST_F(FakeCgroup, V1MemoryLimitCountsSwapToo) {
   add("memory.limit_in_bytes");
   add("memory.memsw.limit_in_bytes");
-  limit_memory(directory_.get(), CgroupVersion::v1, SwapControl::present, 64u << 20);
+  limit_memory(directory_.get(), CgroupVersion::v1, {.swap = true}, 64u << 20);
   EXPECT_EQ(content("memory.limit_in_bytes"), "67108864");
   EXPECT_EQ(content("memory.memsw.limit_in_bytes"), "67108864");
+}
+
+TEST_F(FakeCgroup, V1MemoryLimitBoundsTheBuffersOfSockets) {
+  add("memory.limit_in_bytes");
+  add("memory.kmem.tcp.limit_in_bytes");
+  limit_memory(directory_.get(), CgroupVersion::v1, {.tcp = true}, 64u << 20);
+  EXPECT_EQ(content("memory.kmem.tcp.limit_in_bytes"), "16777216");
+}
+
+TEST(TcpBytes, AreAQuarterOfTheMemoryButEnoughForAConnection) {
+  EXPECT_EQ(tcp_bytes(512u << 20), 128u << 20);
+  EXPECT_EQ(tcp_bytes(8u << 20), 4u << 20);
 }
 
 TEST_F(FakeCgroup, V2ProcessorAndProcessLimitsAreOneFileEach) {
@@ -95,7 +107,7 @@ TEST_F(FakeCgroup, ALimitThatReadsDifferentlyAfterwardsIsRefused) {
 
 TEST_F(FakeCgroup, ALimitWithoutItsFileIsRefused) {
   try {
-    limit_memory(directory_.get(), CgroupVersion::v2, SwapControl::absent, 4096);
+    limit_memory(directory_.get(), CgroupVersion::v2, {}, 4096);
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::isolation_unavailable);

@@ -121,6 +121,10 @@ TEST_F(CgroupTest, SetsTheLimitsOfABox) {
               UnorderedElementsAre(Layer::memory_limit, Layer::pids_limit, Layer::cpu_limit));
   EXPECT_EQ(trim(control(Controller::memory, "memory.limit_in_bytes", "memory.max")),
             std::to_string(kMemory));
+  if (host_.find(Controller::memory)->version == CgroupVersion::v1) {
+    EXPECT_EQ(trim(control(Controller::memory, "memory.kmem.tcp.limit_in_bytes", "")),
+              std::to_string(tcp_bytes(kMemory)));
+  }
   EXPECT_EQ(trim(control(Controller::pids, "pids.max", "pids.max")), "7");
   EXPECT_THAT(control(Controller::cpu, "cpu.cfs_quota_us", "cpu.max"), HasSubstr("50000"));
   EXPECT_EQ(box.join_fds().size(), owner.directory_fds().size());
@@ -413,6 +417,37 @@ TEST_F(UnifiedOwner, DoesNotCallMemoryLimitedWhileABoxCanSwap) {
   const CgroupOwner owner(host_, "x");
   EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
   EXPECT_THAT(owner.reports()[0].mend, HasSubstr("swapoff"));
+}
+
+TEST_F(UnifiedOwner, DoesNotCallMemoryLimitedWhenTheKernelCountsOnlyPartOfIt) {
+  for (const char* off : {"nokmem", "nosocket"}) {
+    CgroupHost host = host_;
+    read_kernel_words(str("quiet cgroup.memory=", off, " ro\n"), host);
+    const CgroupOwner owner(host, "x");
+    EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
+    EXPECT_THAT(owner.reports()[0].mend, HasSubstr(str("boot without cgroup.memory=", off)));
+  }
+}
+
+// Plain files again, of a version 1 whose kernel has no limit for buffers of sockets.
+TEST(CgroupOwner, DoesNotCallMemoryLimitedWhileSocketsOnVersionOneAreNot) {
+  const TemporaryDirectory temporary;
+  const std::filesystem::path own = temporary.path();
+  std::filesystem::create_directory(own / "caisson-x");
+  for (const char* file : {"tasks", "cgroup.procs"}) std::ofstream(own / file) << "";
+  CgroupHost host;
+  host.mode = CgroupMode::v1;
+  host.hierarchies = {
+      {.version = CgroupVersion::v1, .controllers = {Controller::memory}, .own = own, .base = own}};
+  {
+    const CgroupOwner owner(host, "x");
+    EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
+    EXPECT_THAT(owner.reports()[0].mend, HasSubstr("version 2"));
+  }
+  std::filesystem::create_directories(own / "caisson-x");
+  std::ofstream(own / "caisson-x/memory.kmem.tcp.limit_in_bytes") << "";
+  const CgroupOwner owner(host, "x");
+  EXPECT_EQ(owner.reports()[0].state, LayerState::in_force);
 }
 
 TEST_F(UnifiedOwner, ReportsWhyAHierarchyCouldNotBeHad) {

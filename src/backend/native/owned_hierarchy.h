@@ -20,8 +20,8 @@ struct OwnedHierarchy {
   UniqueFd home;                     // entry_file() of where this process lives
   std::filesystem::path home_path;   // v2: the leaf this process moved to; else empty
   std::vector<Controller> enabled;   // v2: in `base`, by us
-  SwapControl swap = SwapControl::absent;
-  bool swap_is_bounded = false;  // the memory limit is worth its name
+  MemoryControls memory;
+  bool memory_is_bounded = false;  // all of it: the memory limit is worth its name
   double most_cpus =
       std::numeric_limits<double>::infinity();  // v1 refuses more than an ancestor has
 };
