@@ -49,11 +49,16 @@ class TaskGroup {
 
   // Cancels it all first. Tasks end at what they wait for.
   Task<void> stop() {
+    cancel();
+    return join(state_);
+  }
+
+  // The same without waiting, for an owner that takes care to be there or not to be needed.
+  void cancel() {
     const auto running = state_->running;  // ending one changes the list
     for (const auto& [number, signal] : running) {
       signal->emit(boost::asio::cancellation_type::terminal);
     }
-    return join(state_);
   }
 
  private:

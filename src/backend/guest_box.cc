@@ -46,6 +46,11 @@ std::optional<wire::TerminalSize> wire_size(const std::optional<TerminalSize>& s
   return wire::TerminalSize{.rows = size->rows, .columns = size->columns};
 }
 
+Error lost(std::string_view what, const BoxResources& resources) {
+  const std::string reason = resources.end_reason();
+  return {ErrorCode::box_lost, reason.empty() ? std::string(what) : str(what, ": ", reason)};
+}
+
 class GuestProcess final : public Process {
  public:
   GuestProcess(std::uint64_t id, ProcessSpec spec, std::shared_ptr<GuestChannel> channel,
@@ -64,7 +69,7 @@ class GuestProcess final : public Process {
   Task<ProcessExit> wait() override {
     co_await state_->ended.wait();
     if (state_->failure) throw start_error(spec_, *state_->failure);
-    if (!state_->exit) throw Error(ErrorCode::box_lost, "the box ended while the command ran");
+    if (!state_->exit) throw lost("the box ended while the command ran", *resources_);
     const wire::Exited& report = *state_->exit;
     ProcessExit exit;
     if (WIFSIGNALED(report.status)) {
@@ -200,7 +205,7 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
     resources->remove_group(id);
     throw start_error(process->spec(), *state->failure);
   }
-  if (state->pid == 0) throw Error(ErrorCode::box_lost, "the box ended while a command started");
+  if (state->pid == 0) throw lost("the box ended while a command started", *resources);
   co_return process;
 }
 

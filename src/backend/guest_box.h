@@ -26,6 +26,8 @@ class BoxResources {
   virtual BoxUsage usage() = 0;
   // Ends every process of the box, the guest included, without waiting.
   virtual void kill() = 0;
+  // Why the backend itself ended the box; empty when it did not.
+  virtual std::string end_reason() const { return {}; }
   // Waits for the end of all of them and gives everything back to the host.
   virtual Task<void> release() = 0;
   // For the next owner, besides the guest's socket; and not to end anything from now on.

@@ -225,6 +225,7 @@ constexpr Verb kVerbs[] = {
     {"echo", "[WORD...]", run_echo},
     {"hold-fds", "N            (held until standard input ends)", run_hold_fds},
     {"hold-count", "KIND         (inotify, signals, timers or queues; likewise)", run_hold_count},
+    {"hold-locks", "FILE N [orphan] (held until standard input ends)", run_hold_locks},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 

@@ -25,4 +25,7 @@ int run_hold_count(const Words& words);
 // the end of standard input. Prints "ready PORT4 PORT6".
 int run_fixture(const Words& words);
 
+// hold-locks FILE N [orphan]: N byte-range locks on the file, until the end of standard input.
+int run_hold_locks(const Words& words);
+
 }  // namespace caisson::payload

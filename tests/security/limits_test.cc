@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "isolation.h"
 
@@ -36,7 +37,9 @@ class IsolationLimits : public Isolation {
 
 TEST_F(IsolationLimits, I15LimitsHold) {
   prove_row("I15", small(),
-            {{"res_memory", std::to_string(2 * kMemoryMb)}, {"res_cpu", std::to_string(kCpus)}});
+            {{"res_memory", std::to_string(2 * kMemoryMb)},
+             {"res_tcp_buffers", std::to_string(2 * kMemoryMb)},
+             {"res_cpu", std::to_string(kCpus)}});
 }
 
 TEST_F(IsolationLimits, I15TheOffenderAgainstMemoryIsReportedAsOutOfMemory) {
@@ -83,6 +86,59 @@ TEST_F(IsolationLimits, I15ABoxWhoseProcessesAreUsedUpStillExecutes) {
   hold.reset();
   EXPECT_EQ(finish(process->wait()).exit_code, 0);
   destroy(*box);
+}
+
+// A box that holds file locks, which its user may take like any other.
+class IsolationLocks : public Isolation {
+ protected:
+  struct Holder {
+    UniqueFd hold;
+    UniqueFd output;
+    std::unique_ptr<backend::Process> process;
+  };
+  Holder hold_locks(backend::Box& box, std::vector<std::string> words) {
+    auto [input, hold] = make_pipe();
+    auto [output, output_end] = make_pipe();
+    backend::ProcessSpec holder;
+    holder.argv = {kPayload, "hold-locks"};
+    holder.argv.insert(holder.argv.end(), words.begin(), words.end());
+    holder.env = backend::default_environment();
+    backend::Stdio stdio{std::move(input), std::move(output_end), open_file("/dev/null", O_WRONLY)};
+    auto process = finish(box.start(std::move(holder), std::move(stdio)));
+    return {std::move(hold), std::move(output), std::move(process)};
+  }
+
+  void expect_ended(const std::vector<std::string>& words) {
+    const std::unique_ptr<backend::Box> neighbour = create_box(spec());
+    Holder modest = hold_locks(*neighbour, {"/tmp/locked", "1000"});
+    char line[16] = {};
+    ASSERT_GT(::read(modest.output.get(), line, sizeof line - 1), 0);
+    EXPECT_STREQ(line, "held\n");
+
+    const std::unique_ptr<backend::Box> hoarder = create_box(spec());
+    Holder immodest = hold_locks(*hoarder, words);
+    try {
+      finish(immodest.process->wait());
+      FAIL() << "the box was not ended";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::box_lost);
+      EXPECT_NE(std::string_view(error.what()).find("file locks"), std::string_view::npos)
+          << error.what();
+    }
+    destroy(*hoarder);
+    EXPECT_TRUE(neighbour->alive());
+    modest.hold.reset();
+    EXPECT_EQ(finish(modest.process->wait()).exit_code, 0);
+    destroy(*neighbour);
+  }
+};
+
+TEST_F(IsolationLocks, I15ABoxThatFillsTheKernelWithFileLocksIsEnded) {
+  expect_ended({"/tmp/locked", "1000000"});
+}
+
+TEST_F(IsolationLocks, I15SoIsOneWhoseLocksOutliveTheProcessThatTookThem) {
+  expect_ended({"/tmp/locked", "1000000", "orphan"});
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       owner(runtime_directory(), std::move(options.inherited_lock)),
       templates(executor, host, images),
       slots(std::make_shared<Slots>(owner.number(), host.privileged)),
-      filter(filter_bytes(build_filter())) {
+      filter(filter_bytes(build_filter())),
+      watches(executor) {
   CgroupHost cgroup_host = inspect_cgroups();
   sweep(cgroup_host);
   const std::string owner_name = str(owner.number());
@@ -124,6 +125,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
   const asio::steady_timer deadline = close_when_late(*channel, executor);
   const wire::Processes processes = co_await channel->resume();
   boxes.push_back({channel, resources});
+  watch_locks();
   const GuestBox::Identity identity{kPayloadId, kPayloadId};
   co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", told.name), channel,
                                        identity, expect(spec), resources, processes);
@@ -142,6 +144,7 @@ void Native::Impl::finish_adoption() {
 }
 
 void Native::Impl::abandon() {
+  watches.cancel();
   for (const Living& box : std::exchange(boxes, {})) {
     if (const auto resources = box.resources.lock()) resources->abandon();
   }
@@ -174,6 +177,7 @@ Task<BackendStatus> Native::Impl::status() {
 }
 
 Task<void> Native::Impl::stop() {
+  co_await watches.stop();
   for (const Living& box : std::exchange(boxes, {})) {
     const auto channel = box.channel.lock();
     const auto resources = box.resources.lock();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "async/task_group.h"
 #include "backend/guest_channel.h"
 #include "backend/native/cgroup.h"
 #include "backend/native/host.h"
@@ -34,6 +35,11 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   void finish_adoption();
   void abandon();
   Task<void> stop();
+
+  // For as long as there are boxes; called when there is a new one.
+  void watch_locks();
+  static Task<void> watch_until_idle(std::weak_ptr<Impl> backend);
+  Task<void> end_lock_hoarders();
 
   void sweep(const CgroupHost& cgroup_host);
   void skip_name(const std::string& name);
@@ -72,6 +78,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::optional<Network> network;
   std::optional<boost::asio::thread_pool> pool;
   std::vector<Living> boxes;
+  TaskGroup watches;
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
   std::uint64_t next_box = 1;
   std::set<std::string> adopted;  // names of cgroups, while boxes are taken over

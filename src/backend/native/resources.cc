@@ -76,6 +76,11 @@ void NativeResources::kill() {
   if (cgroup_) cgroup_->kill_at_once();
 }
 
+void NativeResources::end(std::string reason) {
+  end_reason_ = std::move(reason);
+  kill();
+}
+
 std::optional<Handover> NativeResources::handover() const {
   if (!guest_.running()) return std::nullopt;
   const json::object description{{"name", name_},

@@ -26,6 +26,11 @@ class NativeResources final : public BoxResources {
   void adopt(ChildProcess guest) { guest_ = std::move(guest); }
   const std::optional<BoxCgroup>& cgroup() const { return cgroup_; }
   const Slot& slot() const { return *slot_; }
+  const std::string& name() const { return name_; }
+  pid_t guest() const { return guest_.running() ? guest_.pid() : -1; }
+
+  // kill(), for a reason that whoever uses the box is told.
+  void end(std::string reason);
 
   std::uint64_t oom_kills() override;
   std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes) override;
@@ -33,6 +38,7 @@ class NativeResources final : public BoxResources {
   void remove_group(std::uint64_t id) override;
   BoxUsage usage() override;
   void kill() override;
+  std::string end_reason() const override { return end_reason_; }
   Task<void> release() override;
   std::optional<Handover> handover() const override;
   void abandon() override;
@@ -45,6 +51,7 @@ class NativeResources final : public BoxResources {
   std::optional<BoxCgroup> cgroup_;
   ChildProcess guest_;
   std::shared_ptr<Graveyard> graveyard_;
+  std::string end_reason_;
 };
 
 // What handover() says of a box. Throws protocol_error on anything else.

@@ -183,9 +183,12 @@ Program control_without_filters() {
 
 // A lease holds up whoever else opens the file, for as long as fs.lease-break-time; a notification
 // is a watch that nobody counts. The answer is that of a kernel that was built without them.
-Program commands_without_leases() {
+//
+// Locks of an open file belong to no process, so that nobody could tell whose box they fill the
+// kernel's memory for. As a kernel before 3.15 answers: programs take plain ones then.
+Program ordinary_commands() {
   constexpr std::uint32_t kSetDelegation = 1040;  // F_SETDELEG: a lease, of directories too
-  return none_of(1, {F_SETLEASE, F_NOTIFY, kSetDelegation}, EINVAL);
+  return none_of(1, {F_SETLEASE, F_NOTIFY, kSetDelegation, F_OFD_SETLK, F_OFD_SETLKW}, EINVAL);
 }
 
 // The limit of core files stays at 1, which keeps a crash from the program that a piped
@@ -215,7 +218,7 @@ std::map<std::string_view, Program> calls_with_conditions() {
       {"setsockopt", socket_options_without_filters()},
       {"seccomp", none_of(0, {SECCOMP_SET_MODE_FILTER}, ENOSYS)},
       {"prctl", control_without_filters()},
-      {"fcntl", commands_without_leases()},
+      {"fcntl", ordinary_commands()},
       {"setrlimit", limits_without_cores()},
       {"prlimit64", process_limits_without_cores()},
       {"socketpair", one_of(0, {AF_UNIX}, EAFNOSUPPORT)},

@@ -278,7 +278,7 @@ TEST(Seccomp, RefusesLeasesAndWatchesByDescriptor) {
     EXPECT_EQ(call("fcntl", {3, command}), refused(EINVAL)) << command;
   }
   for (const std::uint64_t command :
-       Values{F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_SETLK,
+       Values{F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW,
               F_DUPFD_CLOEXEC, F_GETLEASE, F_SETPIPE_SZ, F_ADD_SEALS}) {
     EXPECT_EQ(call("fcntl", {3, command}), kAllow) << command;
   }
@@ -330,6 +330,14 @@ TEST(Seccomp, RefusesToTypeIntoATerminal) {
   EXPECT_EQ(call("ioctl", {0, TIOCGWINSZ}), kAllow);
   EXPECT_EQ(call("ioctl", {0, TIOCSCTTY}), kAllow);
   EXPECT_EQ(call("ioctl", {0, FIONREAD}), kAllow);
+}
+
+TEST(Seccomp, RefusesLocksThatBelongToNoProcess) {
+  EXPECT_EQ(call("fcntl", {3, F_OFD_SETLK}), refused(EINVAL));
+  EXPECT_EQ(call("fcntl", {3, F_OFD_SETLKW}), refused(EINVAL));
+  for (const std::uint64_t command : Values{F_SETLK, F_SETLKW, F_GETLK, F_DUPFD_CLOEXEC, F_SETFL}) {
+    EXPECT_EQ(call("fcntl", {3, command}), kAllow) << command;
+  }
 }
 
 TEST(Seccomp, RefusesToMakeASubvolumeThatNoQuotaCounts) {
