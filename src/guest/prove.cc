@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -29,6 +31,7 @@ struct Observation {
   const char* scratch_path = nullptr;
   const std::vector<std::string>* masked = nullptr;
   const std::vector<std::string>* read_only = nullptr;
+  const std::vector<std::string>* own_inodes = nullptr;
   bool read_only_root = true;
 
   std::uint64_t namespaces[7] = {};
@@ -45,7 +48,8 @@ struct Observation {
   int root_write_error = 0;
   int sysctl_write_error = 0;
   const char* unmasked = nullptr;  // the first path that is not masked,
-  const char* writable = nullptr;  // or not read-only
+  const char* writable = nullptr;  // or not read-only,
+  const char* shared = nullptr;    // or no overlay
   int guest_memory_error = 0;
   int guest_environment_error = 0;
   pid_t parent = -1;
@@ -80,6 +84,11 @@ bool is_masked(const char* path) {
 bool is_read_only(const char* path) {
   struct statvfs info {};
   return ::statvfs(path, &info) < 0 || (info.f_flag & ST_RDONLY) != 0;
+}
+
+bool is_overlay(const char* path) {
+  struct statfs info {};
+  return ::statfs(path, &info) == 0 && info.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 void observe_proc(Observation& seen) {
@@ -138,6 +147,9 @@ void observe(void* argument) {
   observe_identity(seen);
   observe_denials(seen);
   observe_proc(seen);
+  for (const std::string& path : *seen.own_inodes) {
+    if (!is_overlay(path.c_str())) seen.shared = path.c_str();
+  }
 }
 
 // Where an id of this user namespace really is, as seen from the parent namespace; -1: nowhere.
@@ -226,6 +238,8 @@ class Judge {
         return membership();
       case wire::Proof::guest_protection:
         return guest();
+      case wire::Proof::own_inodes:
+        return seen_.shared == nullptr ? "" : str(seen_.shared, " is shared with others");
     }
     return "unknown proof";
   }
@@ -314,6 +328,7 @@ std::vector<wire::ProofResult> prove(const wire::GuestSettings& settings,
   seen.scratch_path = settings.scratch_path.c_str();
   seen.masked = &settings.masked_paths;
   seen.read_only = &settings.read_only_paths;
+  seen.own_inodes = &settings.own_inode_paths;
   seen.read_only_root = settings.read_only_root;
   const StartOutcome outcome =
       run_as_payload(settings.payload_uid, settings.payload_gid, rules, observe, &seen);

@@ -19,6 +19,10 @@ namespace {
 // it.
 constexpr char kLayers[] = ".layers";
 
+// An overlay without a writable layer has two others at least. This directory of every launcher's
+// root is empty: what a box sees there is mounted over it.
+constexpr char kEmptyLayer[] = "/dev/shm";
+
 }  // namespace
 
 Root::Root(const std::vector<UniqueFd>& fds)
@@ -342,6 +346,30 @@ void Root::apply(const wire::PivotRoot& step) {
 
 void Root::apply(const wire::Unmount& step) {
   check_step(str("unmount ", step.target), ::umount2(step.target.c_str(), MNT_DETACH));
+}
+
+// Everything is looked up before the first overlay covers what lies below it.
+void Root::apply(const wire::OwnInodes& step) {
+  std::vector<UniqueFd> mounts;
+  try {
+    for (const std::string& path : step.paths) {
+      const std::string what =
+          str("overlay of ", path, " (to do without: --allow-missing own_inodes)");
+      mounts.push_back(new_file_system("overlay", {{"lowerdir", str(kEmptyLayer, ":", path)}},
+                                       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                                       what));
+    }
+    for (const std::string& path : step.files) {
+      mounts.push_back(clone_tree(AT_FDCWD, path, str("bind ", path, " again")));
+    }
+  } catch (const StepError&) {
+    if (!step.optional) throw;
+    return;
+  }
+  for (std::size_t i = 0; i < mounts.size(); ++i) {
+    const std::size_t file = i - step.paths.size();
+    attach(mounts[i].get(), i < step.paths.size() ? step.paths[i] : step.files[file]);
+  }
 }
 
 void Root::finish() {

@@ -34,6 +34,7 @@ class Root {
   void apply(const wire::MakeReadOnly& step);
   void apply(const wire::PivotRoot& step);
   void apply(const wire::Unmount& step);
+  void apply(const wire::OwnInodes& step);
 
   // Takes away the places that only the building needed.
   void finish();

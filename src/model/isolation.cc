@@ -28,6 +28,8 @@ std::string_view to_string(Layer layer) {
       return "seccomp";
     case Layer::proc_masks:
       return "proc_masks";
+    case Layer::own_inodes:
+      return "own_inodes";
     case Layer::bounded_storage:
       return "bounded_storage";
     case Layer::workspace_owner:
@@ -58,12 +60,12 @@ std::string_view to_string(LayerState state) {
 
 const std::vector<Layer>& all_layers() {
   static const std::vector<Layer> layers = {
-      Layer::user_namespace,   Layer::mount_namespace, Layer::pid_namespace,
-      Layer::ipc_namespace,    Layer::uts_namespace,   Layer::cgroup_namespace,
-      Layer::network,          Layer::capabilities,    Layer::seccomp,
-      Layer::proc_masks,       Layer::bounded_storage, Layer::workspace_owner,
-      Layer::memory_limit,     Layer::pids_limit,      Layer::cpu_limit,
-      Layer::guest_protection,
+      Layer::user_namespace,  Layer::mount_namespace,  Layer::pid_namespace,
+      Layer::ipc_namespace,   Layer::uts_namespace,    Layer::cgroup_namespace,
+      Layer::network,         Layer::capabilities,     Layer::seccomp,
+      Layer::proc_masks,      Layer::own_inodes,       Layer::bounded_storage,
+      Layer::workspace_owner, Layer::memory_limit,     Layer::pids_limit,
+      Layer::cpu_limit,       Layer::guest_protection,
   };
   return layers;
 }

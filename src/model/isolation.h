@@ -19,6 +19,7 @@ enum class Layer {
   capabilities,      // every set empty, no_new_privs
   seccomp,           // allow-list of system calls
   proc_masks,        // kernel files hidden, sysctls read-only
+  own_inodes,        // watches and locks on system files do not meet those of others
   bounded_storage,   // writable places limited in bytes and inodes
   workspace_owner,   // files written to a mounted workspace belong to its owner on the host
   memory_limit,      //

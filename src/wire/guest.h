@@ -104,8 +104,9 @@ enum class Proof : std::uint8_t {
   bounded_storage,
   cgroup_membership,
   guest_protection,
+  own_inodes,
 };
-inline constexpr std::uint8_t kProofCount = 13;
+inline constexpr std::uint8_t kProofCount = 14;
 
 struct ProofResult {
   Proof proof = Proof::user_namespace;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "base/text.h"
 #include "wire/bytes.h"
 
 namespace caisson::wire {
@@ -47,9 +48,11 @@ template <class A> void fields(A& a, EnterUserNamespace& s) { a(s.fd, s.uid, s.g
 template <class A> void fields(A& a, SetResourceLimit& s) { a(s.resource, s.value); }
 template <class A> void fields(A&, DropPrivileges&) {}
 template <class A> void fields(A& a, InstallFilter& s) { a(s.program); }
+template <class A> void fields(A& a, OwnInodes& s) { a(s.paths, s.files, s.optional); }
 template <class A> void fields(A& a, GuestSettings& s) {
   a(s.cgroups, s.payload_uid, s.payload_gid, s.payload_outside_uid, s.proofs, s.host_namespaces, s.cgroup_controllers,
-    s.masked_paths, s.read_only_paths, s.scratch_path, s.scratch_bytes, s.read_only_root, s.network_off);
+    s.masked_paths, s.read_only_paths, s.scratch_path, s.scratch_bytes, s.read_only_root, s.network_off,
+    s.own_inode_paths);
 }
 template <class A> void fields(A& a, IdRange& s) { a(s.inside, s.outside, s.count); }
 template <class A> void fields(A& a, BuildTemplate& s) { a(s.plan, s.new_user_namespace); }
@@ -193,6 +196,7 @@ struct Describe {
   std::string operator()(const SetResourceLimit& s) const { return str("resource limit ", s.resource, " = ", s.value); }
   std::string operator()(const DropPrivileges&) const { return "drop privileges"; }
   std::string operator()(const InstallFilter& s) const { return str("install a system call filter of ", s.program.size() / 8, " instructions"); }
+  std::string operator()(const OwnInodes& s) const { return str("own inodes for ", join(s.paths, " ")); }
 };
 // clang-format on
 

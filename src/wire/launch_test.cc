@@ -65,7 +65,7 @@ TEST(Plan, EveryStepWithDefaultsSurvivesTheWay) {
                      MountProc{},          MountTerminals{},     MaskPath{},
                      MakeReadOnly{},       PivotRoot{},          Unmount{},
                      EnterUserNamespace{}, SetResourceLimit{},   DropPrivileges{},
-                     InstallFilter{}};
+                     InstallFilter{},      OwnInodes{}};
   EXPECT_TRUE(samples::complete(plan));
   for (const Step& step : plan) EXPECT_EQ(sent(step), step) << describe(step);
 }
@@ -192,6 +192,7 @@ TEST(Describe, SaysEveryStepInOneLine) {
       "resource limit 7 = 18446744073709551615",
       "drop privileges",
       "install a system call filter of 1 instructions",
+      "own inodes for /usr /usr/local",
   };
   std::vector<std::string> lines;
   for (const Step& step : samples::steps()) lines.push_back(describe(step));

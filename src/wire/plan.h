@@ -193,12 +193,21 @@ struct InstallFilter {
   bool operator==(const InstallFilter&) const = default;
 };
 
+// Directories of the launcher's root once more, each through a read-only overlay: the files are the
+// same, but their inodes are the box's own. Its watches and locks do not meet those of others then.
+struct OwnInodes {
+  std::vector<std::string> paths;  // those inside others after them
+  std::vector<std::string> files;  // bound over these again: an overlay shows no mounts
+  bool optional = false;           // where it cannot be done it is left, and the proof tells
+  bool operator==(const OwnInodes&) const = default;
+};
+
 using Step =
     std::variant<EnterCgroups, NewCgroupNamespace, BringLoopbackUp, HandOverNetwork, SetHostname,
                  NewRoot, BindRoot, MakeDirectory, MakeSymlink, MakeFile, BindHost, BindTemplate,
                  BindInside, MakeTmpfs, AttachMount, MakeScratch, BindScratch, MountOverlay,
                  MountProc, MountTerminals, MaskPath, MakeReadOnly, PivotRoot, Unmount,
-                 EnterUserNamespace, SetResourceLimit, DropPrivileges, InstallFilter>;
+                 EnterUserNamespace, SetResourceLimit, DropPrivileges, InstallFilter, OwnInodes>;
 
 using Plan = std::vector<Step>;
 
@@ -217,6 +226,7 @@ struct GuestSettings {
   std::uint64_t scratch_bytes = 0;
   bool read_only_root = true;
   bool network_off = true;
+  std::vector<std::string> own_inode_paths;  // directories that are overlays: own_inodes
   bool operator==(const GuestSettings&) const = default;
 };
 

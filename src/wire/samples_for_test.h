@@ -140,6 +140,7 @@ inline Plan steps() {
       SetResourceLimit{.resource = 7, .value = kMax64},
       DropPrivileges{},
       InstallFilter{.program = std::string("\x06\0\0\0\0\0\xff\x7f", 8)},
+      OwnInodes{.paths = {"/usr", "/usr/local"}, .files = {"/usr/lib/a.so"}, .optional = true},
   };
 }
 
@@ -156,7 +157,8 @@ inline GuestSettings guest_settings() {
           .scratch_path = "/tmp",
           .scratch_bytes = 256u << 20,
           .read_only_root = false,
-          .network_off = false};
+          .network_off = false,
+          .own_inode_paths = {"/usr"}};
 }
 
 inline std::vector<LaunchRequest> launch_requests() {

@@ -2,6 +2,8 @@
 // theirs.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +67,34 @@ int run_hold_locks(const Words& words) {
     error_number = take_locks_in_child(&task);
   }
   say(error_number == 0 ? "held" : "refused " + errno_name(error_number));
+  wait_for_end_of_input();
+  return 0;
+}
+
+// Tells at the end of standard input how often something was opened or read in the directory.
+int run_watch(const Words& words) {
+  const UniqueFd events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (::inotify_add_watch(events.get(), words.at(0).c_str(), IN_OPEN | IN_ACCESS) < 0) {
+    say("refused " + errno_name(errno));
+    return 1;
+  }
+  say("watching");
+  wait_for_end_of_input();
+  alignas(inotify_event) char buffer[4096];
+  int seen = 0;
+  for (ssize_t got = 0; (got = ::read(events.get(), buffer, sizeof buffer)) > 0;) {
+    for (ssize_t at = 0; at < got; ++seen) {
+      const auto& event = *reinterpret_cast<const inotify_event*>(buffer + at);
+      at += static_cast<ssize_t>(sizeof event + event.len);
+    }
+  }
+  say("saw " + std::to_string(seen));
+  return 0;
+}
+
+int run_flock(const Words& words) {
+  const UniqueFd file(::open(words.at(0).c_str(), O_RDONLY | O_CLOEXEC));
+  say(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? "locked" : "refused " + errno_name(errno));
   wait_for_end_of_input();
   return 0;
 }

@@ -226,6 +226,8 @@ constexpr Verb kVerbs[] = {
     {"hold-fds", "N            (held until standard input ends)", run_hold_fds},
     {"hold-count", "KIND         (inotify, signals, timers or queues; likewise)", run_hold_count},
     {"hold-locks", "FILE N [orphan] (held until standard input ends)", run_hold_locks},
+    {"watch", "DIRECTORY    (until standard input ends)", run_watch},
+    {"flock", "FILE         (held until standard input ends)", run_flock},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 

@@ -28,4 +28,10 @@ int run_fixture(const Words& words);
 // hold-locks FILE N [orphan]: N byte-range locks on the file, until the end of standard input.
 int run_hold_locks(const Words& words);
 
+// watch DIRECTORY: prints "watching" and, at the end of standard input, "saw N".
+int run_watch(const Words& words);
+
+// flock FILE: prints "locked" or why not, and keeps the lock until the end of standard input.
+int run_flock(const Words& words);
+
 }  // namespace caisson::payload

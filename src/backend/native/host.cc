@@ -14,6 +14,7 @@
 #include "backend/native/proc_masks.h"
 #include "backend/native/resolver.h"
 #include "base/file.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/box_spec.h"
@@ -148,10 +149,33 @@ constexpr const char* kProfile =
 
 }  // namespace
 
+std::vector<std::string> mounts_inside(std::string_view mountinfo,
+                                       const std::vector<Host::RootEntry>& entries) {
+  std::vector<std::string> inside;
+  for (const std::string_view line : split(mountinfo, '\n')) {
+    const std::vector<std::string_view> words = split(line, ' ');
+    if (words.size() < 5) continue;
+    const std::string path(words[4]);
+    if (path.find_first_of(":,\\") != std::string::npos) continue;  // '\\': of an escaped letter
+    const bool within = std::any_of(entries.begin(), entries.end(), [&](const auto& entry) {
+      return entry.link.empty() && path != entry.path && is_within(path, entry.path);
+    });
+    if (within) inside.push_back(path);
+  }
+  std::sort(inside.begin(), inside.end());  // a directory comes before what is in it
+  inside.erase(std::unique(inside.begin(), inside.end()), inside.end());
+  return inside;
+}
+
 Host inspect_host() {
   Host host;
   host.privileged = ::geteuid() == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID);
   host.root_entries = root_entries();
+  for (std::string& path : mounts_inside(read_file("/proc/self/mountinfo"), host.root_entries)) {
+    std::error_code error;
+    const bool directory = std::filesystem::is_directory(path, error);
+    (directory ? host.mounted_directories : host.mounted_files).push_back(std::move(path));
+  }
   read_etc(host);
   host.proc_entries = readable_proc_entries();
   for (const char* name : {"user", "mnt", "pid", "ipc", "uts", "cgroup", "net"}) {

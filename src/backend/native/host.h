@@ -18,6 +18,9 @@ struct Host {
     bool operator==(const RootEntry&) const = default;
   };
   std::vector<RootEntry> root_entries;
+  // What is mounted inside these, outer mounts first.
+  std::vector<std::string> mounted_directories;
+  std::vector<std::string> mounted_files;
   // What programs need of /etc: directories that are bound, files that are copied. A bound file
   // would cost every box a mount, and show the old content anyway once the host replaces it.
   std::vector<std::string> etc_directories;
@@ -38,6 +41,11 @@ struct Host {
 };
 
 Host inspect_host();
+
+// The mount points of mountinfo that lie inside one of the root entries, outer ones first. Names
+// that an overlay could not be told of are left out.
+std::vector<std::string> mounts_inside(std::string_view mountinfo,
+                                       const std::vector<Host::RootEntry>& entries);
 
 // The files of /etc that are written for a box rather than taken from the host.
 std::vector<std::pair<std::string, std::string>> generated_files(const Host& host);

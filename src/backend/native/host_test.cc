@@ -138,5 +138,20 @@ TEST(InspectHost, IsPrivilegedOnlyAsRoot) {
   EXPECT_EQ(inspect_host().hostname, "box");
 }
 
+TEST(MountsInside, FindsWhatIsMountedInRootEntriesOuterMountsFirst) {
+  const std::vector<Host::RootEntry> entries = {{.path = "/usr", .link = ""},
+                                                {.path = "/lib", .link = "usr/lib"}};
+  EXPECT_EQ(mounts_inside("1 0 8:1 / / rw - ext4 /dev/a rw\n"
+                          "5 1 8:2 / /usr rw - ext4 /dev/b rw\n"
+                          "6 5 8:4 / /usr/local/share rw - ext4 /dev/d rw\n"
+                          "7 5 8:3 / /usr/local rw - ext4 /dev/c rw\n"
+                          "8 5 8:3 / /usr/local rw - ext4 /dev/c rw\n"
+                          "9 5 8:3 / /usr/with\\040space rw - ext4 /dev/c rw\n"
+                          "10 1 8:5 / /usrlocal rw - ext4 /dev/e rw\n"
+                          "11 1 8:5 / /lib/x rw - ext4 /dev/e rw\n",
+                          entries),
+            (std::vector<std::string>{"/usr/local", "/usr/local/share"}));
+}
+
 }  // namespace
 }  // namespace caisson::backend::native

@@ -89,6 +89,8 @@ LayerReport expected(Layer layer, const LayerFacts& facts, const model::BoxSpec&
       return in_force(layer, "allow-list, foreign ABIs killed");
     case Layer::proc_masks:
       return in_force(layer, "kernel files hidden, sysctls read-only");
+    case Layer::own_inodes:
+      return in_force(layer, "system directories through an overlay of the box's own");
     case Layer::bounded_storage:
       return in_force(layer, "bytes and inodes of writable places bounded");
     case Layer::workspace_owner:
@@ -134,6 +136,8 @@ Layer layer_of(wire::Proof proof) {
       return Layer::memory_limit;
     case wire::Proof::guest_protection:
       return Layer::guest_protection;
+    case wire::Proof::own_inodes:
+      return Layer::own_inodes;
   }
   return Layer::mount_namespace;
 }
@@ -152,6 +156,7 @@ bool can_be_missing(Layer layer) {
     case Layer::cgroup_namespace:
     case Layer::seccomp:
     case Layer::proc_masks:
+    case Layer::own_inodes:
     case Layer::workspace_owner:
     case Layer::memory_limit:
     case Layer::pids_limit:
@@ -208,9 +213,22 @@ Error setup_failure(const model::BoxSpec& spec, const SystemError& error) {
           str(box, failed)};
 }
 
-void require_proofs(const std::vector<wire::ProofResult>& proofs) {
+void report_left_out(const std::vector<wire::ProofResult>& proofs, model::IsolationReport& report) {
+  for (const wire::ProofResult& result : proofs) {
+    if (result.holds || result.proof != wire::Proof::own_inodes) continue;
+    for (LayerReport& entry : report.layers) {
+      if (entry.layer != Layer::own_inodes) continue;
+      entry = missing(Layer::own_inodes, str("no overlay could be mounted: ", result.detail),
+                      "run on a kernel with overlayfs, not in more than one overlay");
+    }
+  }
+}
+
+void require_proofs(const std::vector<wire::ProofResult>& proofs, const std::set<Layer>& accepted) {
   for (const wire::ProofResult& result : proofs) {
     if (result.holds) continue;
+    // Left out by the plan where it was not to be had.
+    if (result.proof == wire::Proof::own_inodes && accepted.contains(Layer::own_inodes)) continue;
     throw Error(ErrorCode::isolation_unavailable,
                 str("isolation layer ", to_string(layer_of(result.proof)),
                     " was set up but does not hold from inside the box: ", result.detail));

@@ -32,8 +32,13 @@ bool can_be_missing(model::Layer layer);
 // missing and was not accepted.
 void require_layers(const model::IsolationReport& report, const std::set<model::Layer>& accepted);
 
-// Throws isolation_unavailable for a proof that does not hold.
-void require_proofs(const std::vector<wire::ProofResult>& proofs);
+// Throws isolation_unavailable for a proof that does not hold, except of a layer that the plan may
+// leave out because its absence is accepted.
+void require_proofs(const std::vector<wire::ProofResult>& proofs,
+                    const std::set<model::Layer>& accepted);
+
+// Says of such a layer that it is missing.
+void report_left_out(const std::vector<wire::ProofResult>& proofs, model::IsolationReport& report);
 
 // What is said of a box of which a step failed. The names of steps are those of the launcher.
 Error setup_failure(const model::BoxSpec& spec, const SystemError& error);

@@ -194,7 +194,19 @@ TEST(RequireProofs, AcceptsWhatHolds) {
   for (std::uint8_t proof = 0; proof < wire::kProofCount; ++proof) {
     proofs.push_back({.proof = static_cast<wire::Proof>(proof), .holds = true, .detail = ""});
   }
-  EXPECT_EQ(refusal_of([&] { require_proofs(proofs); }), "");
+  EXPECT_EQ(refusal_of([&] { require_proofs(proofs, {}); }), "");
+}
+
+TEST(RequireProofs, LetsOnlyWhatThePlanMayLeaveOutBeAccepted) {
+  const std::vector<wire::ProofResult> proofs = {
+      {.proof = wire::Proof::own_inodes, .holds = false, .detail = "/usr is shared with others"}};
+  EXPECT_EQ(refusal_of([&] { require_proofs(proofs, {Layer::own_inodes}); }), "");
+  model::IsolationReport report{{{Layer::own_inodes, LayerState::in_force, "own", ""}}};
+  report_left_out(proofs, report);
+  EXPECT_EQ(report.find(Layer::own_inodes)->state, LayerState::missing);
+  const std::vector<wire::ProofResult> other = {
+      {.proof = wire::Proof::seccomp, .holds = false, .detail = "no filter"}};
+  EXPECT_NE(refusal_of([&] { require_proofs(other, {Layer::seccomp}); }), "");
 }
 
 TEST(SetupFailure, SaysWhenTheKernelCannotCompileAnotherFilter) {
@@ -232,13 +244,14 @@ TEST(RequireProofs, NamesTheLayerThatDoesNotHold) {
       {wire::Proof::bounded_storage, Layer::bounded_storage},
       {wire::Proof::cgroup_membership, Layer::memory_limit},
       {wire::Proof::guest_protection, Layer::guest_protection},
+      {wire::Proof::own_inodes, Layer::own_inodes},
   };
   EXPECT_EQ(std::size(expected), wire::kProofCount);
   for (const auto& [proof, layer] : expected) {
     const std::vector<wire::ProofResult> proofs = {
         {.proof = wire::Proof::uts_namespace, .holds = true, .detail = ""},
         {.proof = proof, .holds = false, .detail = "sysctls can be written"}};
-    EXPECT_EQ(refusal_of([&] { require_proofs(proofs); }),
+    EXPECT_EQ(refusal_of([&] { require_proofs(proofs, {}); }),
               str("isolation layer ", to_string(layer),
                   " was set up but does not hold from inside the box: sysctls can be written"));
   }

@@ -122,6 +122,8 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
   request.ids = slot->ids;
   request.cgroup_namespace = !options.withhold.contains(Layer::cgroup_namespace);
   request.mask_proc = !options.withhold.contains(Layer::proc_masks);
+  request.own_inodes = !options.withhold.contains(Layer::own_inodes);
+  request.may_share_inodes = accepted.contains(Layer::own_inodes);
   if (!options.withhold.contains(Layer::seccomp)) request.filter = filter;
   request.user_namespace = travellers.borrow(slot->user_namespace.get());
   if (host.privileged) {
@@ -150,7 +152,9 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     const Parcel rest = pack(std::move(plan.finish), travellers.fds());
     send_packet(newborn.control.get(), rest.data, rest.fds);
     channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
-    co_await set_up(*channel);
+    const std::vector<wire::ProofResult> proofs = co_await set_up(*channel);
+    require_proofs(proofs, accepted);
+    report_left_out(proofs, report);
   } catch (const SystemError& error) {
     const bool died = error.error_number() == EPIPE || error.error_number() == ECONNRESET;
     failure = std::make_exception_ptr(
@@ -172,8 +176,8 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
                                        std::move(report), resources);
 }
 
-// The conversation with the new process until it is a guest that has proven its box.
-Task<void> Native::Impl::set_up(GuestChannel& channel) {
+// The conversation with the new process until it is a guest that tells what it proved of its box.
+Task<std::vector<wire::ProofResult>> Native::Impl::set_up(GuestChannel& channel) {
   const asio::steady_timer deadline = close_when_late(channel, executor);
   for (;;) {
     Packet packet = co_await channel.receive();
@@ -182,8 +186,7 @@ Task<void> Native::Impl::set_up(GuestChannel& channel) {
       if (ready->version != wire::kGuestProtocolVersion) {
         throw Error(ErrorCode::protocol_error, "the guest speaks another version of the protocol");
       }
-      require_proofs(ready->proofs);
-      co_return;
+      co_return ready->proofs;
     }
     if (const auto* failed = std::get_if<wire::SetupFailed>(&message)) {
       throw SystemError(failed->step, failed->error_number);

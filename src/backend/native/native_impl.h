@@ -56,7 +56,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   void describe_cgroup(const NativeResources& resources, BoxRequest& request,
                        Travellers& travellers) const;
   Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<model::Layer> accepted);
-  Task<void> set_up(GuestChannel& channel);
+  Task<std::vector<wire::ProofResult>> set_up(GuestChannel& channel);
   Task<void> connect_network(Packet packet);
 
   // Of a box that its holder may have destroyed meanwhile.

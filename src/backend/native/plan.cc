@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backend/native/proc_masks.h"
@@ -116,6 +117,16 @@ void add_image_root(Plan& plan, const Host& host, const RootImage& image, FdInde
   }
 }
 
+// Where programs and libraries are.
+std::vector<std::string> system_directories(const Host& host, const RootImage& image) {
+  if (!image.is_host()) return image.system_directories;
+  std::vector<std::string> directories;
+  for (const Host::RootEntry& entry : host.root_entries) {
+    if (entry.link.empty()) directories.push_back(entry.path);
+  }
+  return directories;
+}
+
 std::vector<BoxMount> by_depth(std::vector<BoxMount> mounts) {
   std::stable_sort(mounts.begin(), mounts.end(), [](const BoxMount& a, const BoxMount& b) {
     return std::count(a.target.begin(), a.target.end(), '/') <
@@ -133,6 +144,7 @@ class BoxPlanner {
     BoxPlan result;
     const bool shared = shares_root(request_);
     if (shared) {
+      if (request_.own_inodes) add_own_inodes(system_directories(host_, request_.image));
       add_beginning();
       result.launch.plan = std::exchange(plan_, {});
     }
@@ -167,6 +179,25 @@ class BoxPlanner {
     add_proc();
     plan_.emplace_back(SetHostname{host_.hostname});
     plan_.emplace_back(BringLoopbackUp{});
+  }
+
+  void add_own_inodes(std::vector<std::string> directories) {
+    if (directories.empty()) return;
+    OwnInodes step{.paths = std::move(directories), .files = {}};
+    step.optional = request_.may_share_inodes;
+    if (request_.image.is_host()) {
+      const auto inside = [&](const std::string& path) {
+        return std::any_of(step.paths.begin(), step.paths.end(),
+                           [&](const std::string& outer) { return is_within(path, outer); });
+      };
+      std::copy_if(host_.mounted_files.begin(), host_.mounted_files.end(),
+                   std::back_inserter(step.files), inside);
+      std::vector<std::string> mounted;
+      std::copy_if(host_.mounted_directories.begin(), host_.mounted_directories.end(),
+                   std::back_inserter(mounted), inside);
+      step.paths.insert(step.paths.end(), mounted.begin(), mounted.end());
+    }
+    plan_.emplace_back(std::move(step));
   }
 
   // A writable root belongs to the payload: what it may change it must own, having no capabilities.
@@ -204,6 +235,7 @@ class BoxPlanner {
     plan_.emplace_back(MakeSymlink{.content = "/tmp", .target = "/var/tmp"});
     plan_.emplace_back(MakeSymlink{.content = "/run", .target = "/var/run"});
     plan_.emplace_back(BindTemplate{.source = "/dev", .target = "/dev", .flags = 0});
+    std::vector<std::string> read_only;
     for (const Host::RootEntry& entry : host_.root_entries) {
       if (!entry.link.empty()) {
         plan_.emplace_back(MakeSymlink{.content = entry.link, .target = entry.path});
@@ -212,8 +244,10 @@ class BoxPlanner {
       } else {
         plan_.emplace_back(
             BindTemplate{.source = entry.path, .target = entry.path, .flags = kSystem});
+        read_only.push_back(entry.path);
       }
     }
+    if (request_.own_inodes) add_own_inodes(std::move(read_only));
     if (!writable) {
       plan_.emplace_back(BindTemplate{.source = "/etc", .target = "/etc", .flags = kSystem});
       return;
@@ -303,6 +337,7 @@ std::vector<std::uint8_t> proofs(const BoxRequest& request) {
   if (request.cgroup_namespace) wanted.push_back(Proof::cgroup_namespace);
   if (!request.filter.empty()) wanted.push_back(Proof::seccomp);
   if (request.mask_proc) wanted.push_back(Proof::proc_masks);
+  if (request.own_inodes) wanted.push_back(Proof::own_inodes);
   if (!request.cgroup_controllers.empty()) wanted.push_back(Proof::cgroup_membership);
   std::vector<std::uint8_t> numbers;
   numbers.reserve(wanted.size());
@@ -350,7 +385,11 @@ BoxPlan plan_box(const Host& host, const BoxRequest& request) {
                        .scratch_path = "/dev/shm",
                        .scratch_bytes = request.scratch_bytes,
                        .read_only_root = request.read_only_root,
-                       .network_off = !request.network};
+                       .network_off = !request.network,
+                       .own_inode_paths = {}};
+  if (request.own_inodes) {
+    plan.finish.guest.own_inode_paths = system_directories(host, request.image);
+  }
   if (request.mask_proc) {
     plan.finish.guest.masked_paths = masked_proc_paths(host.proc_entries);
     plan.finish.guest.read_only_paths = read_only_proc_paths();

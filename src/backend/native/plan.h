@@ -20,6 +20,7 @@ struct RootImage {
   std::string rootfs;  // an imported directory tree; empty: the host's own system directories
   std::string passwd;  // of the image, to which the box's user is added
   std::string group;
+  std::vector<std::string> system_directories;  // of those of a host, what the tree has: "/usr"
   bool is_host() const { return rootfs.empty(); }
 };
 
@@ -56,6 +57,8 @@ struct BoxRequest {
   std::string filter;                      // system call filter; empty: none
   bool cgroup_namespace = true;
   bool mask_proc = true;
+  bool own_inodes = true;
+  bool may_share_inodes = false;  // where own_inodes cannot be had
 };
 
 // How a box comes about: the process, and what finishes it. Boxes that share the root of their

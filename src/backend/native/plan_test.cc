@@ -70,6 +70,11 @@ struct Rest {
   std::string operator()(const wire::PivotRoot& s) const {
     return s.keep_host_at.empty() ? "" : str(" keeping the host at ", s.keep_host_at);
   }
+  std::string operator()(const wire::OwnInodes& s) const {
+    std::string text;
+    for (const std::string& file : s.files) text += str(" and ", file);
+    return str(text, s.optional ? " if possible" : "");
+  }
   std::string operator()(const wire::EnterUserNamespace& s) const {
     return str(" gid ", s.gid, " fd ", fd(s.fd));
   }
@@ -159,7 +164,8 @@ constexpr const char* kNames =
     "bring lo up\n";
 
 // Of every box in a shared root.
-const std::string kBeginning = str(kTerminals, kProc, kNames, "--\n");
+constexpr const char* kOwnInodes = "own inodes for /usr /lib64\n";
+const std::string kBeginning = str(kOwnInodes, kTerminals, kProc, kNames, "--\n");
 constexpr const char* kLimits =
     "enter the cgroups fd 6 fd 7\n"
     "resource limit 7 = 4096\n"
@@ -336,7 +342,8 @@ TEST(PlanBox, TellsTheGuestWhatToProve) {
                                      .scratch_path = "/dev/shm",
                                      .scratch_bytes = 256u << 20,
                                      .read_only_root = true,
-                                     .network_off = true};
+                                     .network_off = true,
+                                     .own_inode_paths = {"/usr", "/lib64"}};
   EXPECT_EQ(guest, expected);
   EXPECT_EQ(plan_box(user_host(), request()).finish.guest.payload_outside_uid, 0u);
 }
@@ -394,6 +401,7 @@ TEST(PlanBox, GivesAWritableRootToThePayload) {
   const std::string end =
       str("make symlink /bin to usr/bin\n"
           "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
+          "own inodes for /lib64\n"
           "make directory /etc 0755 of payload\n"
           "bind /etc/ssl/certs of the template at /etc/ssl/certs (ro,nosuid,nodev,noexec)\n"
           "make symlink /etc/mtab to /proc/self/mounts\n"
@@ -426,6 +434,7 @@ TEST(PlanBox, MakesARootOfItsOwnForAMountElsewhere) {
                 "bind /usr of the template at /usr (ro,nosuid,nodev)\n"
                 "make symlink /bin to usr/bin\n"
                 "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
+                "own inodes for /usr /lib64\n"
                 "bind /etc of the template at /etc (ro,nosuid,nodev)\n",
                 kPlaces, kWorkspace, kTerminals, kProc, kNames, "attach a mount at /project fd 8\n",
                 "make / read-only\n", "change the root\n", kLimits, kLockdown));
@@ -444,6 +453,7 @@ TEST(PlanBox, GivesScratchToAWorkspaceElsewhereThatNothingIsMountedAt) {
 TEST(PlanBox, SharesTheRootOfAnImage) {
   BoxRequest image = request();
   image.image = kImage;
+  image.image.system_directories = {"/usr", "/lib64"};
   EXPECT_EQ(text(plan_box(root_host(), image)), text(plan_box(root_host(), request())));
 }
 
@@ -506,8 +516,8 @@ TEST(PlanBox, BindsMountsOfAnOrdinaryUserByPathAndInode) {
                     .device = 3,
                     .inode = 4}};
   EXPECT_EQ(text(plan_box(user_host(), mounts)),
-            str("terminals at /dev/pts group 0\n", kProc, kNames, "--\n", kBegin, kScratch,
-                for_user(kPlaces),
+            str(kOwnInodes, "terminals at /dev/pts group 0\n", kProc, kNames, "--\n", kBegin,
+                kScratch, for_user(kPlaces),
                 "bind /.host/home/u/work at /workspace (rw,nosuid,nodev) inode 1:2\n"
                 "bind /.host/home/u/data at /workspace/data (ro,nosuid,nodev) inode 3:4\n"
                 "unmount /.host\n",
@@ -521,6 +531,7 @@ TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
   bare.cgroup_controllers.clear();
   bare.cgroup_namespace = false;
   bare.mask_proc = false;
+  bare.own_inodes = false;
   bare.filter.clear();
   const BoxPlan plan = plan_box(root_host(), bare);
   EXPECT_EQ(text(plan),
@@ -532,13 +543,30 @@ TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {
                 "resource limit 4 = 1\n"
                 "enter the user namespace as 65533 gid 65533 fd 1\n"
                 "drop privileges\n"));
-  for (const wire::Proof absent : {wire::Proof::cgroup_namespace, wire::Proof::seccomp,
-                                   wire::Proof::proc_masks, wire::Proof::cgroup_membership}) {
+  for (const wire::Proof absent :
+       {wire::Proof::cgroup_namespace, wire::Proof::seccomp, wire::Proof::proc_masks,
+        wire::Proof::cgroup_membership, wire::Proof::own_inodes}) {
     EXPECT_EQ(std::count(plan.finish.guest.proofs.begin(), plan.finish.guest.proofs.end(),
                          static_cast<std::uint8_t>(absent)),
               0);
   }
-  EXPECT_EQ(plan.finish.guest.proofs.size(), wire::kProofCount - 4u);
+  EXPECT_EQ(plan.finish.guest.proofs.size(), wire::kProofCount - 5u);
+}
+
+TEST(PlanBox, GivesInodesOfItsOwnToWhatIsMountedInSystemDirectoriesToo) {
+  Host host = root_host();
+  host.mounted_directories = {"/usr/local", "/usr/local/share"};
+  host.mounted_files = {"/usr/lib/driver.so"};
+  BoxRequest box = request();
+  box.may_share_inodes = true;
+  EXPECT_EQ(text(plan_box(host, box))
+                .find("own inodes for /usr /lib64 /usr/local /usr/local/share "
+                      "and /usr/lib/driver.so if possible\n"),
+            0u);
+  EXPECT_EQ(plan_box(host, box).finish.guest.own_inode_paths,
+            (std::vector<std::string>{"/usr", "/lib64"}));
+  box.image = kImage;
+  EXPECT_EQ(text(plan_box(host, box)).find("own inodes"), std::string::npos) << "it has none";
 }
 
 TEST(PlanBox, BeginsAllBoxesInASharedRootAlike) {

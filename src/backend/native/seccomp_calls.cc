@@ -95,7 +95,6 @@ const std::vector<std::string_view>& allowed_calls() {
       "vmsplice",
       "write",
       "writev",
-      "cachestat",
       "file_getattr",
       "file_setattr",
       // memory

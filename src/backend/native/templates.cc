@@ -65,9 +65,16 @@ RootImage Templates::find_image(const std::string& image_name, UniqueFd& in_use)
   }
   in_use = open_file(image->rootfs.parent_path(), O_RDONLY | O_DIRECTORY);
   check_syscall(image->rootfs.native(), ::flock(in_use.get(), LOCK_SH));
-  return {.rootfs = image->rootfs.native(),
-          .passwd = find_file_content(image->rootfs / "etc/passwd").value_or(""),
-          .group = find_file_content(image->rootfs / "etc/group").value_or("")};
+  RootImage found{.rootfs = image->rootfs.native(),
+                  .passwd = find_file_content(image->rootfs / "etc/passwd").value_or(""),
+                  .group = find_file_content(image->rootfs / "etc/group").value_or(""),
+                  .system_directories = {}};
+  for (const char* path : {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"}) {
+    std::error_code error;
+    const auto status = std::filesystem::symlink_status(image->rootfs / path, error);
+    if (std::filesystem::is_directory(status)) found.system_directories.push_back(str("/", path));
+  }
+  return found;
 }
 
 Task<std::shared_ptr<Template>> Templates::make(std::string image_name) {

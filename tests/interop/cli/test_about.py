@@ -12,8 +12,8 @@ import pytest
 
 LAYERS = {
     *["user_namespace", "mount_namespace", "pid_namespace", "ipc_namespace", "uts_namespace"],
-    *["cgroup_namespace", "network", "capabilities", "seccomp", "proc_masks", "bounded_storage"],
-    *["workspace_owner", "memory_limit", "pids_limit", "cpu_limit", "guest_protection"],
+    *["cgroup_namespace", "network", "capabilities", "seccomp", "proc_masks", "own_inodes"],
+    *["bounded_storage", "workspace_owner", "memory_limit", "pids_limit", "cpu_limit", "guest_protection"],
 }
 
 COMMANDS = {
