@@ -78,8 +78,7 @@ std::string busy_answer() {
       error_response(503, ErrorCode::busy, "the daemon has too many connections; try again later"));
 }
 
-Connection::Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context,
-                       std::string peer)
+Connection::Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer)
     : context_(std::move(context)),
       peer_(std::move(peer)),
       stream_(std::make_shared<Stream>(std::move(socket), context_->config.max_head)) {
@@ -173,9 +172,11 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
   std::optional<Response> refusal;
   const std::string_view unforgeable =
       match.route == nullptr ? "" : std::string_view(match.route->options.unforgeable_header);
-  if (const auto judged = judge(request, context_->guard, needs_token, unforgeable)) {
+  const Judgement judged = judge(request, context_->guard, peer_, needs_token, unforgeable);
+  exchange.set_trust(judged.trust);
+  if (judged.refusal) {
     exchange.set_last();
-    refusal = error_response(judged->status, judged->code, judged->message);
+    refusal = error_response(judged.refusal->status, judged.refusal->code, judged.refusal->message);
   } else if (match.route == nullptr) {
     refusal = no_route(request, match);
   } else {

@@ -9,6 +9,7 @@
 #include "net/exchange.h"
 #include "net/guard.h"
 #include "net/message_parser.h"
+#include "net/peer.h"
 #include "net/router.h"
 #include "net/server.h"
 #include "net/stream.h"
@@ -27,7 +28,7 @@ struct ConnectionContext {
 // the last answer is seen.
 class Connection {
  public:
-  Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, std::string peer);
+  Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer);
 
   // Returns when the connection is closed.
   static Task<void> serve(std::shared_ptr<Connection> self);
@@ -36,7 +37,7 @@ class Connection {
   bool busy() const { return busy_; }
   // It has accepted a websocket.
   bool is_websocket() const { return exchange_ && exchange_->conversation(); }
-  const std::string& peer() const { return peer_; }
+  const Peer& peer() const { return peer_; }
   void check_deadline(Deadline now);
   // Closes unless a handler is at work; then its answer is the last one. A websocket is closed, and
   // its handler sees that.
@@ -57,7 +58,7 @@ class Connection {
   void answer_now(const Response& response);
 
   std::shared_ptr<ConnectionContext> context_;
-  std::string peer_;
+  Peer peer_;
   std::shared_ptr<Stream> stream_;
   MessageParser parser_{MessageParser::Kind::request};
   std::optional<ServerExchange> exchange_;  // the request that is being answered

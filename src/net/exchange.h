@@ -18,15 +18,17 @@ namespace caisson::net {
 // The server's side of one request: frames the body that comes in and the answer that goes out.
 class ServerExchange final : public Exchange {
  public:
-  ServerExchange(Stream& stream, MessageParser& parser, const ServerConfig& config,
-                 const std::string& peer, const bool& stopping, Request request)
+  ServerExchange(Stream& stream, MessageParser& parser, const ServerConfig& config, Peer peer,
+                 const bool& stopping, Request request)
       : stream_(stream),
         parser_(parser),
         config_(config),
-        peer_(peer),
+        peer_(std::move(peer)),
         stopping_(stopping),
         request_(std::move(request)) {}
 
+  // What has been found out about whoever sent it.
+  void set_trust(Trust trust) { peer_.trust = trust; }
   // Which route it is: its parameters, and the most that a body may have.
   void set_route(Router::Match match);
   // From now on the answer says that it is the last one of this connection.
@@ -34,7 +36,7 @@ class ServerExchange final : public Exchange {
 
   const Request& request() const override { return request_; }
   const std::string& param(std::string_view name) const override;
-  const std::string& peer() const override { return peer_; }
+  const Peer& peer() const override { return peer_; }
   Task<std::string> read_body(std::uint64_t limit) override;
   Task<std::optional<std::string>> read_some() override;
   Task<void> reply(Response response) override;
@@ -68,7 +70,7 @@ class ServerExchange final : public Exchange {
   Stream& stream_;
   MessageParser& parser_;
   const ServerConfig& config_;
-  const std::string& peer_;
+  Peer peer_;
   const bool& stopping_;
   Request request_;
   Router::Match match_;

@@ -93,13 +93,14 @@ std::string_view bearer_token(std::string_view value) {
   return trim(value.substr(kScheme.size()));
 }
 
-std::optional<Refusal> judge_token(const Request& request, const GuardConfig& config,
-                                   bool route_needs_token) {
+Judgement judge_token(const Request& request, const GuardConfig& config, const Peer& peer,
+                      bool route_needs_token) {
   for (const auto& [name, value] : request.query) {
     const std::string lower = to_lower(name);
     if (lower == "token" || lower == "access_token") {
-      return Refusal{400, ErrorCode::validation_error,
-                     "a token in the query ends up in logs; send it as \"Authorization: Bearer\""};
+      return {
+          Refusal{400, ErrorCode::validation_error,
+                  "a token in the query ends up in logs; send it as \"Authorization: Bearer\""}};
     }
   }
   std::size_t sent = 0;
@@ -116,10 +117,12 @@ std::optional<Refusal> judge_token(const Request& request, const GuardConfig& co
       right = equal_in_constant_time(entry.substr(kBearerSubprotocol.size()), config.token);
     }
   }
-  const bool needed = route_needs_token && config.token_required;
-  if (sent == 0 ? !needed : (sent == 1 && right)) return std::nullopt;
-  return Refusal{401, ErrorCode::unauthorized,
-                 "a valid token is required; send it as \"Authorization: Bearer TOKEN\""};
+  if (sent == 1 && right) return {.refusal = {}, .trust = Trust::token};
+  if (sent == 0 && (peer.is_known() || !route_needs_token)) {
+    return {.refusal = {}, .trust = peer.trust};
+  }
+  return {Refusal{401, ErrorCode::unauthorized,
+                  "a valid token is required; send it as \"Authorization: Bearer TOKEN\""}};
 }
 
 }  // namespace
@@ -160,15 +163,15 @@ bool equal_in_constant_time(std::string_view presented, std::string_view secret)
   return difference == 0;
 }
 
-std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
-                             bool route_needs_token, std::string_view unforgeable_header) {
+Judgement judge(const Request& request, const GuardConfig& config, const Peer& peer,
+                bool route_needs_token, std::string_view unforgeable_header) {
   const bool no_page = !unforgeable_header.empty() && asks_for_websocket(request) &&
                        request.find(unforgeable_header) != nullptr;
   if (!no_page) {
-    if (auto refusal = judge_host(request, config)) return refusal;
+    if (auto refusal = judge_host(request, config)) return {std::move(refusal)};
   }
-  if (auto refusal = judge_origin(request, config)) return refusal;
-  return judge_token(request, config, route_needs_token);
+  if (auto refusal = judge_origin(request, config)) return {std::move(refusal)};
+  return judge_token(request, config, peer, route_needs_token);
 }
 
 }  // namespace caisson::net

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "net/http.h"
+#include "net/peer.h"
 
 namespace caisson::net {
 
@@ -19,7 +20,6 @@ struct GuardConfig {
   std::vector<std::string> host_names;  // allowed besides loopback: "name" or "name:port"
   std::vector<std::string> origins;     // allowed besides our own: "https://box.example"
   std::string token;                    // empty: there is none
-  bool token_required = false;          // a token that is sent must be right all the same
 };
 
 struct Refusal {
@@ -28,11 +28,17 @@ struct Refusal {
   std::string message;
 };
 
-// Whether a request may go on to its route. Pure. The token is a bearer token, or an entry of the
-// subprotocols that a websocket is asked for with (kBearerSubprotocol). For `unforgeable_header`
-// see RouteOptions.
-std::optional<Refusal> judge(const Request& request, const GuardConfig& config,
-                             bool route_needs_token, std::string_view unforgeable_header = {});
+struct Judgement {
+  std::optional<Refusal> refusal;  // nullopt: the request may go on to its route
+  Trust trust = Trust::none;       // in whoever sent it
+};
+
+// Whether a request may go on to its route. Pure. Where the route needs trust, a peer that is not
+// known shows the token; one that is shown must be right everywhere. It is a bearer token, or an
+// entry of the subprotocols that a websocket is asked for with (kBearerSubprotocol). For
+// `unforgeable_header` see RouteOptions.
+Judgement judge(const Request& request, const GuardConfig& config, const Peer& peer,
+                bool route_needs_token, std::string_view unforgeable_header = {});
 
 // "LocalHost.:80" and "localhost" are the same: lower case, no final dot, no user, addresses in
 // their shortest spelling, port 80 when there is none. nullopt when it is no authority.

@@ -18,7 +18,6 @@ GuardConfig loopback() {
 GuardConfig with_token() {
   GuardConfig config = loopback();
   config.token = kToken;
-  config.token_required = true;
   return config;
 }
 
@@ -30,8 +29,13 @@ Request request_with(std::vector<Header> headers, std::string method = "GET") {
   return request;
 }
 
+const Peer kKnown{.name = "127.0.0.1", .trust = Trust::user};
+const Peer kStranger{.name = "127.0.0.1"};
+
+// Whoever asks is known unless the token is what it is about.
 int status(const Request& request, const GuardConfig& config, bool needs_token = true) {
-  const auto refusal = judge(request, config, needs_token);
+  const Peer& peer = config.token.empty() ? kKnown : kStranger;
+  const auto refusal = judge(request, config, peer, needs_token).refusal;
   return refusal ? refusal->status : 200;
 }
 
@@ -154,21 +158,32 @@ TEST(Guard, WantsTheTokenWhereOneIsRequired) {
 }
 
 TEST(Guard, SaysTheSameOfAMissingAndOfAWrongToken) {
-  const auto missing = judge(request_with({}), with_token(), true);
-  const auto wrong = judge(request_with({{"Authorization", "Bearer x"}}), with_token(), true);
+  const auto missing = judge(request_with({}), with_token(), kStranger, true).refusal;
+  const auto wrong =
+      judge(request_with({{"Authorization", "Bearer x"}}), with_token(), kStranger, true).refusal;
   ASSERT_TRUE(missing && wrong);
   EXPECT_EQ(missing->message, wrong->message);
   EXPECT_EQ(missing->code, ErrorCode::unauthorized);
 }
 
-TEST(Guard, RefusesAWrongTokenEvenWhereNoneIsRequired) {
-  GuardConfig config = loopback();
-  EXPECT_EQ(status(request_with({}), config), 200);
-  EXPECT_EQ(status(request_with({{"Authorization", "Bearer x"}}), config), 401);
-  EXPECT_EQ(status(request_with({{"Authorization", "Bearer "}}), config), 401);
-  config.token = kToken;
-  EXPECT_EQ(status(request_with({{"Authorization", "Bearer x"}}), config), 401);
-  EXPECT_EQ(status(request_with({{"Authorization", str("Bearer ", kToken)}}), config), 200);
+TEST(Guard, RefusesAWrongTokenEvenFromAPeerThatNeedsNone) {
+  for (const GuardConfig& config : {loopback(), with_token()}) {
+    for (const char* wrong : {"Bearer x", "Bearer "}) {
+      EXPECT_EQ(
+          judge(request_with({{"Authorization", wrong}}), config, kKnown, true).refusal->status,
+          401);
+    }
+  }
+}
+
+TEST(Guard, TellsWhyARequestIsTrusted) {
+  const Request plain = request_with({});
+  const Request with_right_token = request_with({{"Authorization", str("Bearer ", kToken)}});
+  EXPECT_EQ(judge(plain, with_token(), kKnown, true).trust, Trust::user);
+  EXPECT_EQ(judge(with_right_token, with_token(), kKnown, true).trust, Trust::token);
+  EXPECT_EQ(judge(with_right_token, with_token(), kStranger, true).trust, Trust::token);
+  EXPECT_EQ(judge(plain, with_token(), kStranger, false).trust, Trust::none);
+  EXPECT_EQ(judge(plain, with_token(), kStranger, true).trust, Trust::none);
 }
 
 TEST(Guard, TakesTheTokenOfAWebSocketFromItsSubprotocols) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "async/task.h"
+#include "net/peer.h"
 
 namespace caisson {
 class Event;
@@ -73,8 +74,8 @@ class Exchange {
   virtual const Request& request() const = 0;
   // What stands in the path for "{name}" of the route's pattern.
   virtual const std::string& param(std::string_view name) const = 0;
-  // Who asks, for logs: "127.0.0.1" or "unix".
-  virtual const std::string& peer() const = 0;
+  // Who asks, and why it may.
+  virtual const Peer& peer() const = 0;
 
   // The whole body. More than `limit`, or than the route allows, is payload_too_large, and is found
   // out before it is buffered.

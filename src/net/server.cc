@@ -112,7 +112,8 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   Task<void> refuse_one(Door& door);
   void try_to_welcome(Door& door, UniqueFd fd);
   void welcome(Door& door, UniqueFd fd);
-  void serve(Door& door, UniqueFd fd, std::string peer);
+  Peer peer_behind(const Door& door, int socket) const;
+  void serve(Door& door, UniqueFd fd, Peer peer);
   void spawn_refusing(UniqueFd fd);
   Task<UniqueFd> refuse(UniqueFd fd);
   void forget(const std::shared_ptr<Connection>& connection);
@@ -144,8 +145,7 @@ void Server::Implementation::add_listener(Listener listener) {
                     .check_host = !is_unix,
                     .host_names = config_.host_names,
                     .origins = config_.origins,
-                    .token = config_.token,
-                    .token_required = config_.token_required && !is_unix};
+                    .token = config_.token};
   if (!is_unix) {
     const bool bare_literal = config_.host.find(':') != std::string::npos && config_.host[0] != '[';
     guard.host_names.push_back(bare_literal ? "[" + config_.host + "]" : config_.host);
@@ -232,8 +232,8 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
     log::warning("client of another user refused", "socket", config_.unix_path);
     return;
   }
-  std::string peer = peer_of(fd.get());
-  const auto found = peers_.find(peer);
+  Peer peer = peer_behind(door, fd.get());
+  const auto found = peers_.find(peer.name);
   const std::size_t of_peer = found == peers_.end() ? 0 : found->second;
   if (connections_.size() >= config_.max_connections ||
       of_peer >= config_.max_connections_per_peer) {
@@ -244,11 +244,22 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
   serve(door, std::move(fd), std::move(peer));
 }
 
-void Server::Implementation::serve(Door& door, UniqueFd fd, std::string peer) {
+// What is known of who has connected. A unix socket has let in nobody but who may come.
+Peer Server::Implementation::peer_behind(const Door& door, int socket) const {
+  Peer peer{.name = peer_of(socket)};
+  if (door.listener.is_unix()) {
+    peer.trust = Trust::user;
+  } else if (!config_.token_required) {
+    peer.trust = Trust::open;
+  }
+  return peer;
+}
+
+void Server::Implementation::serve(Door& door, UniqueFd fd, Peer peer) {
   auto connection = std::make_shared<Connection>(make_socket(executor_, std::move(fd)),
                                                  door.context, std::move(peer));
   connections_.insert(connection);
-  ++peers_[connection->peer()];
+  ++peers_[connection->peer().name];
   auto on_end = [self = shared_from_this(), connection](const std::exception_ptr&) {
     self->forget(connection);
   };
@@ -259,7 +270,7 @@ void Server::Implementation::serve(Door& door, UniqueFd fd, std::string peer) {
 
 void Server::Implementation::forget(const std::shared_ptr<Connection>& connection) {
   connection->close();
-  const auto peer = peers_.find(connection->peer());
+  const auto peer = peers_.find(connection->peer().name);
   if (--peer->second == 0) peers_.erase(peer);
   connections_.erase(connection);
   check_ended();

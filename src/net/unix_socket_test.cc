@@ -16,7 +16,7 @@ namespace {
 
 void fill(Router& router) {
   router.add("GET", "/peer", [](Exchange& exchange) -> Task<void> {
-    Response response{.body = exchange.peer()};
+    Response response{.body = exchange.peer().name};
     co_await exchange.reply(std::move(response));
   });
 }
