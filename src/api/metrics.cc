@@ -18,6 +18,15 @@ class Page {
     text_ += str("# HELP caisson_", name, " ", help, "\n# TYPE caisson_", name, " ", type,
                  "\ncaisson_", name, " ", value, "\n");
   }
+  void add_refusals(const net::Refusals::Counts& counts) {
+    text_ +=
+        "# HELP caisson_requests_refused_total Requests refused for who asked, for what or how "
+        "often.\n# TYPE caisson_requests_refused_total counter\n";
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      text_ += str("caisson_requests_refused_total{status=\"", net::Refusals::kStatuses[i], "\"} ",
+                   counts[i], "\n");
+    }
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -69,6 +78,7 @@ std::string metrics_page(const Services& services) {
            connections.accepted);
   page.add("connections_refused_total", "counter", "Connections refused for want of room.",
            connections.refused);
+  page.add_refusals(connections.refusals);
   page.add("hosts", "gauge", "LangBot hosts that are connected.", services.hosts.connections);
   page.add("host_requests_total", "counter", "Requests of LangBot hosts.", services.hosts.requests);
   page.add("host_failures_total", "counter", "Of these, those answered with an error.",

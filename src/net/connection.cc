@@ -144,8 +144,8 @@ Task<bool> Connection::serve_one() {
     }
     Request request = make_request(parser_.parse_head(stream_->buffered().substr(0, length)));
     stream_->consume(length);
-    exchange_.emplace(*stream_, parser_, context_->config, peer_, context_->stopping,
-                      std::move(request));
+    exchange_.emplace(*stream_, parser_, context_->config, peer_, context_->refusals,
+                      context_->stopping, std::move(request));
   } catch (const Error& error) {
     const bool head = error.code() == ErrorCode::payload_too_large;
     refusal = error_response(head ? 431 : status_of(error.code()), error.code(), error.what());

@@ -10,6 +10,7 @@
 #include "net/guard.h"
 #include "net/message_parser.h"
 #include "net/peer.h"
+#include "net/refusals.h"
 #include "net/router.h"
 #include "net/server.h"
 #include "net/stream.h"
@@ -21,6 +22,7 @@ struct ConnectionContext {
   const Router& router;
   const ServerConfig& config;
   GuardConfig guard;
+  Refusals& refusals;
   bool stopping = false;
 };
 

@@ -153,6 +153,7 @@ Response error_response(int status, ErrorCode code, std::string_view message) {
   response.status = status;
   response.body = str("{\"error\":{\"code\":\"", to_string(code),
                       "\",\"message\":", json_string(message), "}}");
+  response.reason = message;
   if (status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
   return response;
 }

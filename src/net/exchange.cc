@@ -145,6 +145,7 @@ Task<void> ServerExchange::send(std::array<std::string_view, 3> pieces) {
 
 Task<void> ServerExchange::reply(Response response) {
   begin_answer();
+  refusals_.note(response.status, peer_, request_, response.reason);
   framing_ = framing_of(response.status);
   const bool bare = framing_ == Framing::no_body || request_.method == "HEAD";
   std::string head;

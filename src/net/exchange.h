@@ -7,6 +7,7 @@
 
 #include "net/http.h"
 #include "net/message_parser.h"
+#include "net/refusals.h"
 #include "net/response_head.h"
 #include "net/router.h"
 #include "net/server.h"
@@ -19,11 +20,12 @@ namespace caisson::net {
 class ServerExchange final : public Exchange {
  public:
   ServerExchange(Stream& stream, MessageParser& parser, const ServerConfig& config, Peer peer,
-                 const bool& stopping, Request request)
+                 Refusals& refusals, const bool& stopping, Request request)
       : stream_(stream),
         parser_(parser),
         config_(config),
         peer_(std::move(peer)),
+        refusals_(refusals),
         stopping_(stopping),
         request_(std::move(request)) {}
 
@@ -71,6 +73,7 @@ class ServerExchange final : public Exchange {
   MessageParser& parser_;
   const ServerConfig& config_;
   Peer peer_;
+  Refusals& refusals_;
   const bool& stopping_;
   Request request_;
   Router::Match match_;

@@ -57,6 +57,7 @@ struct Response {
   std::string content_type = "application/json";
   std::vector<Header> headers;
   std::string body;
+  std::string reason = {};  // of a refusal, for the log: it is not sent
 };
 
 inline constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();

@@ -80,8 +80,10 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   std::uint16_t port() const { return doors_.front().listener.port(); }
 
   ServerCounts counts() const {
-    ServerCounts counts{
-        .connections = connections_.size(), .accepted = accepted_, .refused = refused_};
+    ServerCounts counts{.connections = connections_.size(),
+                        .accepted = accepted_,
+                        .refused = refused_,
+                        .refusals = refusals_.counts()};
     for (const auto& connection : connections_) {
       if (connection->busy()) ++counts.busy;
       if (connection->is_websocket()) ++counts.websockets;
@@ -131,6 +133,7 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   UniqueFd reserve_;  // a descriptor to have when there are no others
   std::unordered_set<std::shared_ptr<Connection>> connections_;
   std::unordered_map<std::string, std::size_t> peers_;
+  Refusals refusals_;
   std::unordered_set<std::shared_ptr<Stream>> refusing_;
   std::size_t loops_ = 0;  // accepting or refusing
   std::uint64_t accepted_ = 0;
@@ -150,8 +153,8 @@ void Server::Implementation::add_listener(Listener listener) {
     const bool bare_literal = config_.host.find(':') != std::string::npos && config_.host[0] != '[';
     guard.host_names.push_back(bare_literal ? "[" + config_.host + "]" : config_.host);
   }
-  auto context = std::make_shared<ConnectionContext>(
-      ConnectionContext{.router = router_, .config = config_, .guard = std::move(guard)});
+  auto context = std::make_shared<ConnectionContext>(ConnectionContext{
+      .router = router_, .config = config_, .guard = std::move(guard), .refusals = refusals_});
   // The descriptor that is waited on is a second one, so that each has one owner.
   UniqueFd waited = duplicate(listener.fd(), "socket");
   asio::posix::stream_descriptor readable(executor_, waited.get());

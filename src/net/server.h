@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "async/task.h"
+#include "net/refusals.h"
 #include "net/router.h"
 
 namespace caisson::net {
@@ -41,6 +42,7 @@ struct ServerCounts {
   std::size_t websockets = 0;  // of these
   std::uint64_t accepted = 0;  // since the start
   std::uint64_t refused = 0;   // for want of descriptors or above a maximum
+  Refusals::Counts refusals{};  // of requests, since the start
 };
 
 // An HTTP/1.1 and websocket server on one event loop thread. The router and the executor outlive
