@@ -34,13 +34,19 @@ bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
 }
 
+// "192.0.2.1" as it is, or "[2001:db8::1]" in its shortest spelling. Other spellings, such as
+// "127.1", are names to us.
+bool is_address(std::string_view host) {
+  in_addr four{};
+  return host.starts_with('[') || ::inet_pton(AF_INET, std::string(host).c_str(), &four) == 1;
+}
+
 bool is_allowed_host(std::string_view text, const GuardConfig& config) {
   const std::optional<Authority> authority = normalise_authority(text);
   if (!authority) return false;
-  const auto names_it = [&](std::string_view host) {
-    return authority->host == host && authority->port == config.port;
-  };
-  if (std::any_of(kLoopbackHosts.begin(), kLoopbackHosts.end(), names_it)) return true;
+  // Whatever the port, which may be one that is forwarded to ours.
+  if (is_address(authority->host)) return text.find('@') == std::string_view::npos;
+  if (authority->host == "localhost" && authority->port == config.port) return true;
   return std::any_of(config.host_names.begin(), config.host_names.end(), [&](const auto& entry) {
     const bool has_port = entry.find(':', entry.rfind(']') + 1) != std::string::npos;
     return normalise_authority(has_port ? entry : str(entry, ":", config.port)) == authority;
@@ -51,8 +57,8 @@ std::optional<Refusal> judge_host(const Request& request, const GuardConfig& con
   if (!config.check_host) return std::nullopt;
   const auto refuse = [](std::string_view host) {
     return forbid(str("host \"", printable(host),
-                      "\" is not allowed here; use the address the daemon listens on, or add the "
-                      "name to its allowed hosts"));
+                      "\" is not allowed here; use the address of the daemon, or add the name to "
+                      "caisson.allowed_hosts in its configuration"));
   };
   if (!request.target_authority.empty() && !is_allowed_host(request.target_authority, config)) {
     return refuse(request.target_authority);

@@ -17,7 +17,9 @@ namespace caisson::net {
 struct GuardConfig {
   std::uint16_t port = 0;               // the one that requests must name
   bool check_host = true;               // off where no browser can come from: a unix socket
-  std::vector<std::string> host_names;  // allowed besides loopback: "name" or "name:port"
+  // Names that are allowed besides "localhost": "name" or "name:port". Addresses need no leave: no
+  // name server can make them mean another host.
+  std::vector<std::string> host_names;
   std::vector<std::string> origins;     // allowed besides our own: "https://box.example"
   std::string token;                    // empty: there is none
 };
