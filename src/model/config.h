@@ -25,7 +25,7 @@ struct LocalConfig {
   std::optional<std::string> host_root = "./data/box";
   std::string default_workspace;       // empty: "default" under host_root
   std::string skills_root = "skills";  // relative: under host_root
-  std::vector<std::string> allowed_mount_roots = {"./data/box", "/tmp"};
+  std::vector<std::string> allowed_mount_roots = {"./data/box"};
   std::optional<std::int64_t> workspace_quota_mb;  // none: the profile's
   bool operator==(const LocalConfig&) const = default;
 };

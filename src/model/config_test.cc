@@ -36,7 +36,7 @@ TEST(ReadConfig, FillsInTheDefaults) {
   EXPECT_TRUE(config.box.enabled);
   EXPECT_EQ(config.box.backend, "local");
   EXPECT_EQ(config.box.local.host_root, "./data/box");
-  EXPECT_THAT(config.box.local.allowed_mount_roots, ElementsAre("./data/box", "/tmp"));
+  EXPECT_THAT(config.box.local.allowed_mount_roots, ElementsAre("./data/box"));
   EXPECT_EQ(config.box.default_memory_mb, 1536);
   EXPECT_EQ(config.daemon.listen_host, "127.0.0.1");
   EXPECT_EQ(config.daemon.listen_port, 5410);

@@ -81,7 +81,11 @@ class Daemon:
     def start(self):
         self.process = subprocess.Popen(
             [self.caisson.path, "serve", "--state", str(self.state), "--port", str(self.port)],
-            env=dict(self.caisson.env, CAISSON__LOG_FORMAT="json"),
+            env=dict(
+                self.caisson.env,
+                CAISSON__LOG_FORMAT="json",
+                BOX__LOCAL__ALLOWED_MOUNT_ROOTS=str(Path(self.state).parent),  # where tests have theirs
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

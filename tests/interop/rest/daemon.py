@@ -128,9 +128,11 @@ def session_path(name):
 
 
 class Daemon:
-    """A daemon on a port and with a state directory of its own. The log is kept in `log`."""
+    """A daemon on a port and with a state directory of its own. The log is kept in `log`. Unless the configuration says
+    something else, boxes may be shown what is in the directory beside it, where tests have theirs; `roots` is None for
+    what the daemon itself has by default."""
 
-    def __init__(self, directory, config="", state=None, prefix=(), arguments=(), env=None):
+    def __init__(self, directory, config="", state=None, prefix=(), arguments=(), env=None, roots=".."):
         self.directory = Path(directory)
         self.state = Path(state or self.directory / "state")
         self.log = self.directory / "log"
@@ -139,13 +141,17 @@ class Daemon:
         self.config = self.directory / "caisson.yaml"
         self.config.write_text(config)
         self.env = {**os.environ, **(env or {})}
+        if roots and "allowed_mount_roots" not in config:
+            self.env.setdefault("BOX__LOCAL__ALLOWED_MOUNT_ROOTS", str((self.directory / roots).resolve()))
         self.process = None
 
     def launch(self):
         """Starts it without waiting for anything."""
         self.tables_before = nft_tables()
         command = [*self.prefix, str(PROGRAM), "serve", "--state", str(self.state)]
-        command += ["--port", "0", "--config", str(self.config), *self.arguments]
+        command += ["--port", "0", *self.arguments]
+        if self.config.exists():
+            command += ["--config", str(self.config)]
         with open(self.log, "ab") as log:
             self.log_start = log.tell()
             self.process = subprocess.Popen(
