@@ -63,7 +63,7 @@ struct Services {
 
 // Who may not have a websocket to a process, with the answer.
 using RelayGate = std::function<std::optional<net::Response>(
-    const net::Request& request, const std::string& session_id, const std::string& process_id)>;
+    const net::Exchange& exchange, const std::string& session_id, const std::string& process_id)>;
 
 // Every route there is but those of LangBot's hosts, which have a runtime of their own (rpc/).
 void add_routes(net::Router& router, const Services& services, const RelayGate& gate);

@@ -52,22 +52,32 @@ Task<void> answer_status(const Services& services, net::Exchange& exchange) {
   co_await exchange.reply(std::move(response));
 }
 
+// Who is not known learns whether, and not why.
 Task<void> answer_health(const Services& services, net::Exchange& exchange) {
   const backend::BackendStatus backend = co_await services.backend.status();
-  net::Response response = rest::json_response(200, backend_json(services.backend, backend));
+  const bool known = exchange.peer().is_known();
+  net::Response response =
+      rest::json_response(200, known ? backend_json(services.backend, backend)
+                                     : json::object{{"available", backend.available}});
   co_await exchange.reply(std::move(response));
 }
 
 Task<void> answer_live(const Services& services, net::Exchange& exchange) {
-  net::Response response = rest::json_response(
-      200, json::object{{"live", true}, {"resources", resources_json(services)}});
+  json::object report{{"live", true}};
+  if (exchange.peer().is_known()) report["resources"] = resources_json(services);
+  net::Response response = rest::json_response(200, std::move(report));
   co_await exchange.reply(std::move(response));
 }
 
 Task<void> answer_ready(const Services& services, net::Exchange& exchange) {
   json::object report = co_await services.readiness.report();
-  report["resources"] = resources_json(services);
-  const int status = report.at("ready").as_bool() ? 200 : 503;
+  const bool ready = report.at("ready").as_bool();
+  if (exchange.peer().is_known()) {
+    report["resources"] = resources_json(services);
+  } else {
+    report = {{"ready", ready}};
+  }
+  const int status = ready ? 200 : 503;
   co_await exchange.reply(rest::json_response(status, std::move(report)));
 }
 

@@ -163,7 +163,7 @@ Task<void> serve_client(net::Exchange& exchange, Process process) {
 Task<void> serve_route(session::Processes& processes, const RelayGate& gate,
                        net::Exchange& exchange, std::string process_id) {
   const std::string& session_id = exchange.param("id");
-  std::optional<net::Response> refusal = gate(exchange.request(), session_id, process_id);
+  std::optional<net::Response> refusal = gate(exchange, session_id, process_id);
   if (!refusal) refusal = net::refuse_handshake(exchange.request());
   if (refusal) {
     co_await exchange.reply(std::move(*refusal));

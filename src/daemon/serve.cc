@@ -247,9 +247,9 @@ class Daemon {
     runtime.start();
     api::rpc::add_routes(router_, runtime);
     api::add_routes(router_, services,
-                    [&runtime](const net::Request& request, const std::string& session_id,
+                    [&runtime](const net::Exchange& exchange, const std::string& session_id,
                                const std::string& process_id) {
-                      return api::rpc::refuse_relay(runtime, request, session_id, process_id);
+                      return api::rpc::refuse_relay(runtime, exchange, session_id, process_id);
                     });
     if (server_) {
       tasks_.spawn("serve", server_->run());

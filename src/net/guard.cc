@@ -92,6 +92,14 @@ std::optional<Refusal> judge_origin(const Request& request, const GuardConfig& c
   return std::nullopt;
 }
 
+// Whether a proxy says that it sends this for somebody else.
+bool is_forwarded(const Request& request) {
+  constexpr std::array<std::string_view, 5> kHeaders = {"forwarded", "via", "x-forwarded-for",
+                                                        "x-forwarded-host", "x-real-ip"};
+  return std::any_of(kHeaders.begin(), kHeaders.end(),
+                     [&](std::string_view name) { return request.find(name) != nullptr; });
+}
+
 // The token of "Bearer TOKEN"; empty for another scheme, which no token equals.
 std::string_view bearer_token(std::string_view value) {
   constexpr std::string_view kScheme = "bearer ";
@@ -124,11 +132,12 @@ Judgement judge_token(const Request& request, const GuardConfig& config, const P
     }
   }
   if (sent == 1 && right) return {.refusal = {}, .trust = Trust::token};
-  if (sent == 0 && (peer.is_known() || !route_needs_token)) {
-    return {.refusal = {}, .trust = peer.trust};
+  const bool forwarded = peer.trust == Trust::user && config.check_host && is_forwarded(request);
+  const Trust trust = forwarded ? Trust::none : peer.trust;
+  if (sent == 0 && (trust != Trust::none || !route_needs_token)) {
+    return {.refusal = {}, .trust = trust};
   }
-  return {Refusal{401, ErrorCode::unauthorized,
-                  "a valid token is required; send it as \"Authorization: Bearer TOKEN\""}};
+  return {Refusal{401, ErrorCode::unauthorized, unauthorized_message(peer)}};
 }
 
 }  // namespace
@@ -157,6 +166,14 @@ std::optional<Authority> normalise_authority(std::string_view text) {
   if (authority.host.empty()) return std::nullopt;
   if (!std::all_of(authority.host.begin(), authority.host.end(), is_name_char)) return std::nullopt;
   return authority;
+}
+
+std::string unauthorized_message(const Peer& peer) {
+  constexpr std::string_view kToken =
+      "a valid token is required; send it as \"Authorization: Bearer TOKEN\"";
+  if (!peer.uid || peer.is_known()) return std::string(kToken);
+  return str(kToken, ", or let user ", *peer.uid, " in with \"allowed_users: [", *peer.uid,
+             "]\" below \"caisson:\" in the daemon's configuration");
 }
 
 bool equal_in_constant_time(std::string_view presented, std::string_view secret) {

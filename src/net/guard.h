@@ -15,13 +15,13 @@ namespace caisson::net {
 // machine, directly or through a name that is rebound to it; Host, Origin and Sec-Fetch-Site are
 // what it cannot forge.
 struct GuardConfig {
-  std::uint16_t port = 0;               // the one that requests must name
-  bool check_host = true;               // off where no browser can come from: a unix socket
+  std::uint16_t port = 0;  // the one that requests must name
+  bool check_host = true;  // off where no browser can come from: a unix socket
   // Names that are allowed besides "localhost": "name" or "name:port". Addresses need no leave: no
   // name server can make them mean another host.
   std::vector<std::string> host_names;
-  std::vector<std::string> origins;     // allowed besides our own: "https://box.example"
-  std::string token;                    // empty: there is none
+  std::vector<std::string> origins;  // allowed besides our own: "https://box.example"
+  std::string token;                 // empty: there is none
 };
 
 struct Refusal {
@@ -30,13 +30,18 @@ struct Refusal {
   std::string message;
 };
 
+// What somebody is told who is not let in: what to show or, where the user is known, also which
+// line of the configuration would do instead.
+std::string unauthorized_message(const Peer& peer);
+
 struct Judgement {
   std::optional<Refusal> refusal;  // nullopt: the request may go on to its route
   Trust trust = Trust::none;       // in whoever sent it
 };
 
 // Whether a request may go on to its route. Pure. Where the route needs trust, a peer that is not
-// known shows the token; one that is shown must be right everywhere. It is a bearer token, or an
+// known shows the token; so does who sends it through a proxy, which has a user of its own. A token
+// that is shown must be right everywhere. It is a bearer token, or an
 // entry of the subprotocols that a websocket is asked for with (kBearerSubprotocol). For
 // `unforgeable_header` see RouteOptions.
 Judgement judge(const Request& request, const GuardConfig& config, const Peer& peer,

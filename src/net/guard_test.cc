@@ -73,6 +73,25 @@ TEST(Guard, SaysWhereANameIsAllowed) {
   EXPECT_NE(refusal->message.find("caisson.allowed_hosts"), std::string::npos);
 }
 
+TEST(Guard, SaysWhichLineLetsAUserIn) {
+  const Peer peer{.name = "127.0.0.1", .uid = 1001};
+  const auto refusal = judge(request_with({}), with_token(), peer, true).refusal;
+  ASSERT_TRUE(refusal);
+  EXPECT_NE(refusal->message.find("\"allowed_users: [1001]\" below \"caisson:\""),
+            std::string::npos);
+}
+
+TEST(Guard, TakesAProxysUserForNobody) {
+  const Request request = request_with({{"X-Forwarded-For", "192.0.2.1"}});
+  EXPECT_EQ(judge(request, with_token(), kKnown, true).refusal->status, 401);
+  EXPECT_EQ(judge(request, with_token(), kKnown, false).trust, Trust::none);
+  const Peer open{.name = "127.0.0.1", .trust = Trust::open};
+  EXPECT_FALSE(judge(request, with_token(), open, true).refusal);
+  GuardConfig unix_socket = with_token();
+  unix_socket.check_host = false;
+  EXPECT_FALSE(judge(request, unix_socket, kKnown, true).refusal);
+}
+
 TEST(Guard, RefusesEveryOtherHost) {
   for (const char* host : {"evil.example",
                            "evil.example:5410",

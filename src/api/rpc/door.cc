@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/str.h"
 #include "base/text.h"
 #include "net/guard.h"
-#include "net/handshake.h"
 
 namespace caisson::api::rpc {
 
@@ -20,20 +20,11 @@ bool is_instance(std::string_view text) {
   });
 }
 
-// The guard has found it right, or the request would not be here.
-bool shows_daemon_token(const net::Request& request) {
-  if (request.find("authorization") != nullptr) return true;
-  const auto entries = net::list_header(request.headers, "sec-websocket-protocol");
-  return std::any_of(entries.begin(), entries.end(), [](std::string_view entry) {
-    return entry.starts_with(net::kBearerSubprotocol);
-  });
-}
-
 }  // namespace
 
-bool Door::shows_token(const net::Request& request) const {
-  if (!asks_for_token()) return true;
-  if (!settings_.daemon_token.empty() && shows_daemon_token(request)) return true;
+// The guard has compared what was shown to it.
+bool Door::shows_token(const net::Request& request, const net::Peer& peer) const {
+  if (peer.trust == net::Trust::token) return true;
   const std::string* shown = request.find(kTokenHeader);
   if (shown == nullptr) return false;
   const std::string_view token = trim(*shown);
@@ -43,6 +34,17 @@ bool Door::shows_token(const net::Request& request) const {
   return control || daemon;
 }
 
+bool Door::may_come(const net::Request& request, const net::Peer& peer) const {
+  return (settings_.control_token.empty() && peer.is_known()) || shows_token(request, peer);
+}
+
+std::string Door::refusal(const net::Request& request, const net::Peer& peer) const {
+  if (may_come(request, peer)) return "no instance that may come now is named";
+  return settings_.control_token.empty()
+             ? net::unauthorized_message(peer)
+             : str("the control token is required; send it as \"", kTokenHeader, ": TOKEN\"");
+}
+
 bool Door::may_follow(const std::string& instance) const {
   if (instance == trusted_instance() || trusted_instance().empty()) return true;
   const bool open = settings_.trusted_instance.empty() && settings_.control_token.empty() &&
@@ -50,25 +52,26 @@ bool Door::may_follow(const std::string& instance) const {
   return open && !present_.contains(trusted_instance());
 }
 
-std::optional<Door::Visitor> Door::judge(const net::Request& request) const {
+std::optional<Door::Visitor> Door::judge(const net::Request& request, const net::Peer& peer) const {
+  if (!may_come(request, peer)) return std::nullopt;
+  Visitor visitor{.instance = {}, .shown_token = shows_token(request, peer)};
   if (request.find(kInstanceHeader) == nullptr) {
     const bool welcome = settings_.legacy && settings_.trusted_instance.empty();
-    return welcome && shows_token(request) ? std::optional<Visitor>(std::in_place) : std::nullopt;
+    return welcome ? std::optional(visitor) : std::nullopt;
   }
-  if (!shows_token(request)) return std::nullopt;
-  const std::string instance(trim(*request.find(kInstanceHeader)));
-  if (!is_instance(instance) || !may_follow(instance)) return std::nullopt;
-  return Visitor{.instance = instance};
+  visitor.instance = trim(*request.find(kInstanceHeader));
+  if (!is_instance(visitor.instance) || !may_follow(visitor.instance)) return std::nullopt;
+  return visitor;
 }
 
-bool Door::is_trusted(const net::Request& request) const {
+bool Door::is_trusted(const net::Request& request, const net::Peer& peer) const {
   const std::string* instance = request.find(kInstanceHeader);
-  return instance != nullptr && shows_token(request) && !trusted_instance().empty() &&
+  return instance != nullptr && may_come(request, peer) && !trusted_instance().empty() &&
          trim(*instance) == trusted_instance();
 }
 
-bool Door::is_user(const net::Request& request) const {
-  return !settings_.token_required || shows_token(request);
+bool Door::is_user(const net::Request& request, const net::Peer& peer) const {
+  return peer.is_known() || shows_token(request, peer);
 }
 
 bool Door::trust(const std::string& instance) {

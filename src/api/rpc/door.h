@@ -5,6 +5,7 @@
 #include <string>
 
 #include "net/http.h"
+#include "net/peer.h"
 
 namespace caisson::api::rpc {
 
@@ -16,7 +17,7 @@ inline constexpr const char* kGenerationHeader = "X-LangBot-Placement-Generation
 struct DoorSettings {
   std::string control_token;     // that hosts must show; empty: none
   std::string daemon_token;      // shown instead, it will do as well
-  bool token_required = false;   // by the daemon, of whoever comes
+  bool token_required = false;   // by the daemon, of whoever comes to its port
   std::string trusted_instance;  // the only one, from the start; empty: whichever comes first
   bool legacy = true;            // hosts that do not say which instance they are may come
 };
@@ -29,20 +30,21 @@ class Door {
   explicit Door(DoorSettings settings) : settings_(std::move(settings)) {}
 
   struct Visitor {
-    std::string instance;  // empty: a host of old
+    std::string instance;      // empty: a host of old
+    bool shown_token = false;  // one that hosts show, or the daemon's own
   };
   // nullopt: the answer is 401. Pure: nobody becomes trusted by asking.
-  std::optional<Visitor> judge(const net::Request& request) const;
+  std::optional<Visitor> judge(const net::Request& request, const net::Peer& peer) const;
 
-  // Whether the request shows what a host must show, and names the trusted instance.
-  bool is_trusted(const net::Request& request) const;
-  // Whether the request shows the token that hosts must show, if there is one.
-  bool shows_token(const net::Request& request) const;
-  bool asks_for_token() const {
-    return !settings_.control_token.empty() || settings_.token_required;
-  }
-  // Whether the request shows the daemon's own token, where that is asked of everybody.
-  bool is_user(const net::Request& request) const;
+  // Whether a host may come from there and names the trusted instance.
+  bool is_trusted(const net::Request& request, const net::Peer& peer) const;
+  // Whether a host may come from there: it shows the token that hosts must show or, where there is
+  // none, it is known who it is.
+  bool may_come(const net::Request& request, const net::Peer& peer) const;
+  // Whether it is a user of the daemon, who need not be a host.
+  bool is_user(const net::Request& request, const net::Peer& peer) const;
+  // Why somebody may not come, with the next step.
+  std::string refusal(const net::Request& request, const net::Peer& peer) const;
 
   // A host that has come in has spoken: its instance is trusted from now on. False: another one is,
   // and it is still here.
@@ -71,6 +73,7 @@ class Door {
   };
 
  private:
+  bool shows_token(const net::Request& request, const net::Peer& peer) const;
   bool may_follow(const std::string& instance) const;
 
   DoorSettings settings_;

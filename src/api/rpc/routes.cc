@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "model/timestamp.h"
+#include "net/guard.h"
 #include "net/handshake.h"
 #include "net/websocket.h"
 #include "session/processes.h"
@@ -35,8 +36,13 @@ net::Response plain(int status, std::string text) {
   return response;
 }
 
-net::Response unauthorized() {
-  return plain(401, "Unauthorized");
+// LangBot's runtime gives no reason; ours is in the log, and told to a user of this host whom a
+// line of the configuration would let in.
+net::Response unauthorized(std::string reason, const net::Peer& peer) {
+  const bool told = peer.uid && !peer.is_known();
+  net::Response response = plain(401, told ? str("Unauthorized: ", reason) : "Unauthorized");
+  response.reason = std::move(reason);
+  return response;
 }
 
 // As LangBot's runtime answers who does not ask for a websocket.
@@ -77,9 +83,10 @@ class WebSocketChannel final : public Channel {
 
 Task<void> serve_host(Runtime& runtime, net::Exchange& exchange) {
   const net::Request& request = exchange.request();
-  const std::optional<Door::Visitor> visitor = runtime.door().judge(request);
+  const std::optional<Door::Visitor> visitor = runtime.door().judge(request, exchange.peer());
   if (!visitor) {
-    co_await exchange.reply(unauthorized());
+    const net::Peer& peer = exchange.peer();
+    co_await exchange.reply(unauthorized(runtime.door().refusal(request, peer), peer));
     co_return;
   }
   if (auto refusal = refuse_other_requests(request)) {
@@ -89,7 +96,7 @@ Task<void> serve_host(Runtime& runtime, net::Exchange& exchange) {
   const bool legacy = visitor->instance.empty();
   Host host{.instance = visitor->instance,
             .legacy = legacy,
-            .shown_token = runtime.door().asks_for_token(),
+            .shown_token = visitor->shown_token,
             .splits_messages = legacy,
             .max_answer = legacy ? kMaxLegacyAnswer : kMaxMessage};
   net::WebSocketOptions options;
@@ -110,9 +117,10 @@ std::optional<std::int64_t> canonical_number(std::string_view text) {
 }
 
 // nullopt: the headers name no tenant of ours, or not this session's.
-std::optional<session::Tenant> relay_tenant(Runtime& runtime, const net::Request& request,
+std::optional<session::Tenant> relay_tenant(Runtime& runtime, const net::Exchange& exchange,
                                             const std::string& session_id) {
-  if (!runtime.door().is_trusted(request)) return std::nullopt;
+  const net::Request& request = exchange.request();
+  if (!runtime.door().is_trusted(request, exchange.peer())) return std::nullopt;
   const std::string* workspace = request.find(kWorkspaceHeader);
   const std::string* generation = request.find(kGenerationHeader);
   if (workspace == nullptr || generation == nullptr) return std::nullopt;
@@ -130,27 +138,29 @@ std::optional<session::Tenant> relay_tenant(Runtime& runtime, const net::Request
 
 // Users of the daemon say nothing of LangBot. A tenant's processes are only for those who speak our
 // own protocol, as an operator's tools do: hosts of old know no tenants.
-std::optional<net::Response> refuse_user(Runtime& runtime, const net::Request& request,
+std::optional<net::Response> refuse_user(Runtime& runtime, const net::Exchange& exchange,
                                          const std::string& session_id) {
+  const net::Request& request = exchange.request();
+  const net::Peer& peer = exchange.peer();
   const std::vector<std::string> offered = net::offered_subprotocols(request);
   const bool ours = std::find(offered.begin(), offered.end(), kOffsetsProtocol) != offered.end();
-  const bool shown = ours ? runtime.door().is_user(request) : runtime.door().shows_token(request);
-  if (!shown) {
-    throw Error(ErrorCode::unauthorized,
-                "a valid token is required; send it as \"Authorization: Bearer TOKEN\"");
+  const Door& door = runtime.door();
+  if (!(ours ? door.is_user(request, peer) : door.may_come(request, peer))) {
+    throw Error(ErrorCode::unauthorized, net::unauthorized_message(peer));
   }
   if (ours || !session::find_placement(session_id)) return std::nullopt;
-  return unauthorized();
+  return unauthorized("the session is a tenant's", peer);
 }
 
 }  // namespace
 
-std::optional<net::Response> refuse_relay(Runtime& runtime, const net::Request& request,
+std::optional<net::Response> refuse_relay(Runtime& runtime, const net::Exchange& exchange,
                                           const std::string& session_id,
                                           const std::string& process_id) {
-  if (request.find(kInstanceHeader) == nullptr) return refuse_user(runtime, request, session_id);
-  const std::optional<session::Tenant> tenant = relay_tenant(runtime, request, session_id);
-  if (!tenant) return unauthorized();
+  const net::Request& request = exchange.request();
+  if (request.find(kInstanceHeader) == nullptr) return refuse_user(runtime, exchange, session_id);
+  const std::optional<session::Tenant> tenant = relay_tenant(runtime, exchange, session_id);
+  if (!tenant) return unauthorized("no tenant of this session is named", exchange.peer());
   try {
     if (runtime.admission().required()) {
       runtime.admission().check_processes(*tenant, model::now());
