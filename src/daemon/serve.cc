@@ -27,8 +27,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/str.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
+#include "daemon/listen.h"
 #include "daemon/state_dir.h"
 #include "daemon/storage.h"
 #include "daemon/token.h"
@@ -85,32 +86,18 @@ backend::KeptEntries take_processes(backend::KeptEntries& kept) {
   return taken;
 }
 
-net::ServerConfig server_config(const model::DaemonConfig& daemon, std::string token) {
-  const bool token_required = model::needs_token(daemon);
-  if (!token_required && !model::is_loopback(daemon.listen_host)) {
-    throw Error(ErrorCode::validation_error,
-                str("caisson.listen.host ", daemon.listen_host,
-                    " can be reached by others, and caisson.token_required is false: whoever "
-                    "connects could run commands here. Require the token, or listen on 127.0.0.1"));
-  }
-  net::ServerConfig config;
-  config.host = daemon.listen_host;
-  config.port = static_cast<std::uint16_t>(daemon.listen_port);
-  config.host_names = daemon.allowed_hosts;
-  config.token = std::move(token);
-  config.token_required = token_required;
-  config.farewell = "Box runtime shutting down";  // as LangBot's own runtime says
-  config.max_connections = static_cast<std::size_t>(daemon.max_connections);
-  return config;
-}
-
 // Where a host speaks by standard input, it can do without the port.
 std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
                                          const net::Router& router, const ServeOptions& options,
+                                         const std::filesystem::path& state,
                                          const std::string& token) {
   try {
+    // A daemon that a host started is that host's, and leaves the common socket to others.
+    const bool common = !options.langbot.stdio_control;
+    const ListenPlaces places{.state_dir = state,
+                              .socket = common ? options.socket : std::filesystem::path()};
     return std::make_unique<net::Server>(executor, router,
-                                         server_config(options.config.daemon, token));
+                                         server_config(options.config.daemon, places, token));
   } catch (const Error& error) {
     if (!options.langbot.stdio_control) throw;
     log::warning("no port; relays are not available", "error", error.what());
@@ -193,7 +180,7 @@ class Daemon {
         state_(take_state(options_, signals_)),
         tasks_(executor),
         token_(load_or_make_token(state_.path())),
-        server_(make_server(executor, router_, options_, token_)),
+        server_(make_server(executor, router_, options_, state_.path(), token_)),
         keeper_(find_keeper(state_.path(), options_.config.daemon)),
         keeper_watch_(executor),
         kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
@@ -254,7 +241,11 @@ class Daemon {
     if (server_) {
       tasks_.spawn("serve", server_->run());
       log::info("listening", "host", options_.config.daemon.listen_host, "port", server_->port(),
-                "state", state_.path().native(), "version", options_.version);
+                "sockets", join(server_->sockets(), " "), "state", state_.path().native(),
+                "version", options_.version);
+      if (options_.config.daemon.token_required == false) {
+        log::warning("every user of this host may speak to the port: caisson.token_required");
+      }
     }
     if (options_.langbot.stdio_control) {
       stdio_.emplace(executor_, duplicate(STDIN_FILENO, "standard input"),

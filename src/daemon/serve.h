@@ -22,6 +22,7 @@ struct LangbotOptions {
 struct ServeOptions {
   model::Config config;
   std::filesystem::path state_dir;
+  std::filesystem::path socket;  // what caisson.listen.socket means by "auto"
   std::string version;
   LangbotOptions langbot = {};
   bool replace = false;  // the daemon that has the state directory, which leaves its boxes to us

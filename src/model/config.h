@@ -86,9 +86,15 @@ struct LangbotConfig {
 struct DaemonConfig {
   std::string listen_host = "127.0.0.1";
   std::int64_t listen_port = 5410;
-  std::string state_dir;                   // empty: the default of this user
+  std::string listen_socket =
+      "auto";             // a path, "none", or "auto": in this user's runtime directory
+  std::string state_dir;  // empty: the default of this user
   std::vector<std::string> allowed_hosts;  // names besides those of loopback in a Host header
-  std::optional<bool> token_required;      // none ("auto"): whenever others can connect
+  // Users of this host, by name or number, who need no token on loopback, as root and the daemon's
+  // own never do.
+  std::vector<std::string> allowed_users;
+  // On the port. None ("auto"): of everybody but the users above. False: of nobody on this host.
+  std::optional<bool> token_required;
   std::int64_t max_connections = 1024;
   log::Format log_format = log::Format::text;
   log::Level log_level = log::Level::info;
@@ -111,7 +117,7 @@ struct DaemonConfig {
 // Whether only programs on this host can connect to an address: 127.0.0.0/8, ::1, localhost.
 bool is_loopback(std::string_view host);
 
-// Whether a caller has to show the token.
+// Whether every caller of the port has to show the token.
 bool needs_token(const DaemonConfig& config);
 
 struct Config {

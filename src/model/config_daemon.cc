@@ -60,6 +60,32 @@ std::int64_t number_between(ObjectReader& reader, std::string_view name, std::in
   return number;
 }
 
+std::string read_socket(ObjectReader& reader, const std::string& fallback) {
+  std::string socket = text_or(reader, "socket", fallback);
+  if (socket != "auto" && socket != "none" && !socket.starts_with('/')) {
+    reader.fail("socket", "must be auto, none or an absolute path");
+  }
+  return socket;
+}
+
+// Names and numbers, mixed as one likes.
+std::vector<std::string> read_users(ObjectReader& reader) {
+  const json::value* given = reader.find("allowed_users");
+  if (given == nullptr || !(given->is_array() || given->is_int64())) {
+    return read_list(reader, "allowed_users");
+  }
+  std::vector<std::string> users;
+  for (const json::value& user : given->is_array() ? given->get_array() : json::array{*given}) {
+    const bool number = user.is_int64() && user.get_int64() >= 0;
+    if (!number && !user.is_string()) {
+      reader.fail("allowed_users", "must be a list of names and numbers of users");
+    }
+    const std::string name = number ? str(user.get_int64()) : std::string(user.get_string());
+    if (const std::string_view trimmed = trim(name); !trimmed.empty()) users.emplace_back(trimmed);
+  }
+  return users;
+}
+
 std::optional<bool> read_token_required(ObjectReader& reader, const std::string& listen_host) {
   const json::value* value = reader.find("token_required");
   if (value == nullptr || *value == json::value("auto")) return std::nullopt;
@@ -116,9 +142,11 @@ DaemonConfig read_daemon(ObjectReader reader) {
   daemon.listen_host = text_or(listen, "host", daemon.listen_host);
   if (daemon.listen_host.empty()) listen.fail("host", "must not be empty");
   daemon.listen_port = number_between(listen, "port", daemon.listen_port, 0, kMaxPort);
+  daemon.listen_socket = read_socket(listen, daemon.listen_socket);
   listen.reject_unknown_fields();
   daemon.state_dir = text_or(reader, "state_dir", daemon.state_dir);
   daemon.allowed_hosts = read_list(reader, "allowed_hosts");
+  daemon.allowed_users = read_users(reader);
   daemon.token_required = read_token_required(reader, daemon.listen_host);
   daemon.max_connections =
       number_between(reader, "max_connections", daemon.max_connections, 1, kMaxConnections);
@@ -157,9 +185,13 @@ DaemonConfig read_daemon(ObjectReader reader) {
 json::object to_json(const DaemonConfig& daemon) {
   const json::value token =
       daemon.token_required ? json::value(*daemon.token_required) : json::value("auto");
-  return {{"listen", {{"host", daemon.listen_host}, {"port", daemon.listen_port}}},
+  return {{"listen",
+           {{"host", daemon.listen_host},
+            {"port", daemon.listen_port},
+            {"socket", daemon.listen_socket}}},
           {"state_dir", daemon.state_dir},
           {"allowed_hosts", json::value_from(daemon.allowed_hosts)},
+          {"allowed_users", json::value_from(daemon.allowed_users)},
           {"token_required", token},
           {"max_connections", daemon.max_connections},
           {"log_format", name_of(kFormats, daemon.log_format)},

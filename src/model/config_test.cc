@@ -67,9 +67,10 @@ mcp:
   lifecycle_concurrency: 4
 system: {limitation: {force_box_session_id_template: ' global '}}
 caisson:
-  listen: {host: 0.0.0.0, port: 80}
+  listen: {host: 0.0.0.0, port: 80, socket: /srv/api.sock}
   state_dir: /var/lib/caisson
   allowed_hosts: [boxes.example, ' ']
+  allowed_users: [langbot, ' ', 1001]
   token_required: yes
   max_connections: 7
   log_format: json
@@ -108,8 +109,10 @@ caisson:
   expected.force_session_id_template = "global";
   expected.daemon = {.listen_host = "0.0.0.0",
                      .listen_port = 80,
+                     .listen_socket = "/srv/api.sock",
                      .state_dir = "/var/lib/caisson",
                      .allowed_hosts = {"boxes.example"},
+                     .allowed_users = {"langbot", "1001"},
                      .token_required = true,
                      .max_connections = 7,
                      .log_format = log::Format::json,
@@ -183,6 +186,10 @@ TEST(ReadConfig, RefusesWithTheSentencesThatOperatorsKnow) {
        "caisson.listen.port: must be between 0 and 65535"},
       {R"({"caisson": {"listen": {"host": ""}}})", "caisson.listen.host: must not be empty"},
       {R"({"caisson": {"listen": {"prt": 1}}})", "caisson.listen.prt: unknown field"},
+      {R"({"caisson": {"listen": {"socket": "api.sock"}}})",
+       "caisson.listen.socket: must be auto, none or an absolute path"},
+      {R"({"caisson": {"allowed_users": [-1]}})",
+       "caisson.allowed_users: must be a list of names and numbers of users"},
       {R"({"caisson": {"statedir": "x"}})", "caisson.statedir: unknown field"},
       {R"({"caisson": {"log_level": "loud"}})",
        "caisson.log_level: must be one of debug, info, warning, error"},
@@ -235,6 +242,15 @@ TEST(ReadConfig, NeverDowngradesAMalformedAdmissionSection) {
   EXPECT_TRUE(config.box.admission.policy.required);
   EXPECT_EQ(config.box.admission.configuration_error, "admission.requird: unknown field");
   EXPECT_TRUE(read(R"({"box": {"admission": null}})").box.admission.policy.required);
+}
+
+TEST(DaemonConfig, TakesUsersByNameAndNumber) {
+  const std::vector<std::string> users = {"langbot", "1001"};
+  EXPECT_EQ(read(R"({"caisson": {"allowed_users": "langbot, 1001"}})").daemon.allowed_users, users);
+  EXPECT_EQ(read_with({"CAISSON__ALLOWED_USERS=langbot,1001"}).daemon.allowed_users, users);
+  EXPECT_THAT(read(R"({"caisson": {"allowed_users": 1001}})").daemon.allowed_users,
+              ElementsAre("1001"));
+  EXPECT_THAT(read(R"({"caisson": {"allowed_users": null}})").daemon.allowed_users, ElementsAre());
 }
 
 TEST(DaemonConfig, NeedsATokenWheneverOthersCanConnect) {

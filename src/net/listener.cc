@@ -1,8 +1,10 @@
 #include "net/listener.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -66,19 +68,36 @@ sockaddr_un unix_address(const std::string& path) {
               str("cannot listen on ", where, ": ", error_text(error_number), hint));
 }
 
-void prepare_directory(const std::filesystem::path& directory) {
+void prepare_directory(const std::filesystem::path& directory, std::optional<gid_t> group) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
     throw SystemError(str("make directory ", directory.native()), errno);
   }
+  const UniqueFd opened(
+      check_syscall(directory.native(),
+                    ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
   struct stat status {};
-  check_syscall(directory.native(), ::lstat(directory.c_str(), &status));
-  const bool ours = S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-  if (!ours || (status.st_mode & 0077) != 0) {
+  check_syscall(directory.native(), ::fstat(opened.get(), &status));
+  if (status.st_uid != ::geteuid() || (status.st_mode & 0022) != 0) {
     throw Error(ErrorCode::validation_error,
                 str("cannot listen in ", directory.native(),
-                    ": it must be a directory of this user with mode 0700; choose another one or "
-                    "run chmod 0700"));
+                    ": it must be a directory of this user that nobody else can write to; choose "
+                    "another one or run chmod 0700"));
   }
+  // A directory that others may read is the operator's, and stays as it is.
+  if (group && (status.st_mode & 0077 & ~0010u) == 0) {
+    check_syscall(directory.native(), ::fchown(opened.get(), static_cast<uid_t>(-1), *group));
+    check_syscall(directory.native(), ::fchmod(opened.get(), 0710));
+  }
+}
+
+// Never removed: a lock on a file that has lost its name protects nothing.
+UniqueFd lock_path(const std::string& path) {
+  const std::string name = path + ".lock";
+  UniqueFd lock(
+      check_syscall(name, ::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno != EWOULDBLOCK) throw SystemError(name, errno);
+  cannot_listen(path, EADDRINUSE);
 }
 
 // Removes the socket file of a listener that is gone.
@@ -100,8 +119,8 @@ void remove_stale(const std::string& path, const sockaddr_un& address) {
 
 }  // namespace
 
-Listener::Listener(UniqueFd fd, std::uint16_t port, std::string path)
-    : fd_(std::move(fd)), port_(port), path_(std::move(path)) {
+Listener::Listener(UniqueFd fd, std::uint16_t port, std::string path, UniqueFd lock)
+    : fd_(std::move(fd)), port_(port), path_(std::move(path)), lock_(std::move(lock)) {
   if (path_.empty()) return;
   struct stat status {};
   check_syscall(path_, ::lstat(path_.c_str(), &status));
@@ -113,6 +132,7 @@ Listener::Listener(Listener&& other) noexcept
     : fd_(std::move(other.fd_)),
       port_(other.port_),
       path_(std::exchange(other.path_, {})),
+      lock_(std::move(other.lock_)),
       device_(other.device_),
       inode_(other.inode_) {}
 
@@ -124,9 +144,12 @@ void Listener::close() {
   fd_.reset();
   // Another listener may have taken the path meanwhile; its file is not ours to remove.
   struct stat status {};
-  if (path_.empty() || ::lstat(path_.c_str(), &status) != 0) return;
-  if (status.st_dev == device_ && status.st_ino == inode_) ::unlink(path_.c_str());
+  if (!path_.empty() && ::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+      status.st_ino == inode_) {
+    ::unlink(path_.c_str());
+  }
   path_.clear();
+  lock_.reset();
 }
 
 Listener Listener::tcp(const std::string& host, std::uint16_t port) {
@@ -147,16 +170,19 @@ Listener Listener::tcp(const std::string& host, std::uint16_t port) {
   return Listener(std::move(fd), actual, {});
 }
 
-Listener Listener::unix_socket(const std::string& path) {
+Listener Listener::unix_socket(const std::string& path, std::optional<gid_t> group) {
   const sockaddr_un address = unix_address(path);
-  prepare_directory(std::filesystem::path(path).parent_path());
+  prepare_directory(std::filesystem::path(path).parent_path(), group);
+  UniqueFd lock = lock_path(path);
   remove_stale(path, address);
   UniqueFd fd(check_syscall(path, ::socket(AF_UNIX, kSocketFlags, 0)));
   const auto* raw = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(fd.get(), raw, sizeof address) != 0) cannot_listen(path, errno);
-  check_syscall(path, ::chmod(path.c_str(), 0600));
+  // Nobody can connect before listen().
+  if (group) check_syscall(path, ::lchown(path.c_str(), static_cast<uid_t>(-1), *group));
+  check_syscall(path, ::chmod(path.c_str(), group ? 0660 : 0600));
   if (::listen(fd.get(), SOMAXCONN) != 0) cannot_listen(path, errno);
-  return Listener(std::move(fd), 0, path);
+  return Listener(std::move(fd), 0, path, std::move(lock));
 }
 
 UniqueFd Listener::accept() const {
@@ -179,13 +205,6 @@ std::string peer_of(int socket) {
   if (!single) std::memset(&six.s6_addr[8], 0, 8);
   ::inet_ntop(AF_INET6, &six, text.data(), text.size());
   return single ? std::string(text.data()) : str(text.data(), "/64");
-}
-
-bool is_trusted_peer(int socket) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return false;
-  return credentials.uid == ::geteuid() || credentials.uid == 0;
 }
 
 }  // namespace caisson::net

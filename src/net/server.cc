@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "net/connection.h"
 #include "net/listener.h"
+#include "net/peer_user.h"
 
 namespace caisson::net {
 
@@ -71,13 +72,21 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
         nothing_(open_nothing()),
         reserve_(open_nothing()) {
     if (!config_.host.empty()) add_listener(Listener::tcp(config_.host, config_.port));
-    if (!config_.unix_path.empty()) add_listener(Listener::unix_socket(config_.unix_path));
+    for (const UnixSocket& socket : config_.unix_sockets) add_unix_socket(socket);
     if (doors_.empty()) {
       throw Error(ErrorCode::validation_error, "the server has neither an address nor a socket");
     }
   }
 
   std::uint16_t port() const { return doors_.front().listener.port(); }
+
+  std::vector<std::string> sockets() const {
+    std::vector<std::string> paths;
+    for (const Door& door : doors_) {
+      if (door.listener.is_unix()) paths.push_back(door.listener.path());
+    }
+    return paths;
+  }
 
   ServerCounts counts() const {
     ServerCounts counts{.connections = connections_.size(),
@@ -105,16 +114,17 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
     Listener listener;
     asio::posix::stream_descriptor readable;
     std::shared_ptr<ConnectionContext> context;
+    std::optional<gid_t> group;  // see UnixSocket
   };
 
-  void add_listener(Listener listener);
+  void add_unix_socket(const UnixSocket& socket);
+  void add_listener(Listener listener, std::optional<gid_t> group = {});
   void spawn_accepting(Door& door);
   Task<void> accept_clients(Door& door);
   Task<void> wait(Clock::duration time);
   Task<void> refuse_one(Door& door);
   void try_to_welcome(Door& door, UniqueFd fd);
   void welcome(Door& door, UniqueFd fd);
-  Peer peer_behind(const Door& door, int socket) const;
   void serve(Door& door, UniqueFd fd, Peer peer);
   void spawn_refusing(UniqueFd fd);
   Task<UniqueFd> refuse(UniqueFd fd);
@@ -133,6 +143,7 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   UniqueFd reserve_;  // a descriptor to have when there are no others
   std::unordered_set<std::shared_ptr<Connection>> connections_;
   std::unordered_map<std::string, std::size_t> peers_;
+  PeerUsers users_;
   Refusals refusals_;
   std::unordered_set<std::shared_ptr<Stream>> refusing_;
   std::size_t loops_ = 0;  // accepting or refusing
@@ -142,24 +153,29 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   bool stopping_ = false;
 };
 
-void Server::Implementation::add_listener(Listener listener) {
+void Server::Implementation::add_unix_socket(const UnixSocket& socket) {
+  try {
+    add_listener(Listener::unix_socket(socket.path, socket.group), socket.group);
+  } catch (const Error& error) {
+    if (!socket.dispensable) throw;
+    log::warning("does without a socket", "socket", socket.path, "cause", error.what());
+  }
+}
+
+void Server::Implementation::add_listener(Listener listener, std::optional<gid_t> group) {
   const bool is_unix = listener.is_unix();
   GuardConfig guard{.port = listener.port(),
                     .check_host = !is_unix,
                     .host_names = config_.host_names,
                     .origins = config_.origins,
                     .token = config_.token};
-  if (!is_unix) {
-    const bool bare_literal = config_.host.find(':') != std::string::npos && config_.host[0] != '[';
-    guard.host_names.push_back(bare_literal ? "[" + config_.host + "]" : config_.host);
-  }
   auto context = std::make_shared<ConnectionContext>(ConnectionContext{
       .router = router_, .config = config_, .guard = std::move(guard), .refusals = refusals_});
   // The descriptor that is waited on is a second one, so that each has one owner.
   UniqueFd waited = duplicate(listener.fd(), "socket");
   asio::posix::stream_descriptor readable(executor_, waited.get());
   waited.release();
-  doors_.push_back({std::move(listener), std::move(readable), std::move(context)});
+  doors_.push_back({std::move(listener), std::move(readable), std::move(context), group});
 }
 
 void Server::Implementation::spawn_accepting(Door& door) {
@@ -230,12 +246,7 @@ void Server::Implementation::try_to_welcome(Door& door, UniqueFd fd) {
 
 void Server::Implementation::welcome(Door& door, UniqueFd fd) {
   ++accepted_;
-  if (door.listener.is_unix() && !is_trusted_peer(fd.get())) {
-    ++refused_;
-    log::warning("client of another user refused", "socket", config_.unix_path);
-    return;
-  }
-  Peer peer = peer_behind(door, fd.get());
+  Peer peer = users_.look_at(fd.get(), config_, door.group);
   const auto found = peers_.find(peer.name);
   const std::size_t of_peer = found == peers_.end() ? 0 : found->second;
   if (connections_.size() >= config_.max_connections ||
@@ -245,17 +256,6 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
     return;
   }
   serve(door, std::move(fd), std::move(peer));
-}
-
-// What is known of who has connected. A unix socket has let in nobody but who may come.
-Peer Server::Implementation::peer_behind(const Door& door, int socket) const {
-  Peer peer{.name = peer_of(socket)};
-  if (door.listener.is_unix()) {
-    peer.trust = Trust::user;
-  } else if (!config_.token_required) {
-    peer.trust = Trust::open;
-  }
-  return peer;
 }
 
 void Server::Implementation::serve(Door& door, UniqueFd fd, Peer peer) {
@@ -362,6 +362,10 @@ Server::~Server() = default;
 
 std::uint16_t Server::port() const {
   return implementation_->port();
+}
+
+std::vector<std::string> Server::sockets() const {
+  return implementation_->sockets();
 }
 
 ServerCounts Server::counts() const {

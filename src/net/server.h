@@ -1,9 +1,12 @@
 #pragma once
+#include <sys/types.h>
+
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,16 +16,31 @@
 
 namespace caisson::net {
 
+// See Listener.
+struct UnixSocket {
+  std::string path;
+  std::optional<gid_t> group = {};  // whose members may come; none: only users who are trusted
+  bool dispensable = false;         // where it cannot be had the server does without, and says so
+};
+
+// Who needs no token to speak to the port.
+enum class WithoutToken {
+  nobody,
+  users,     // on loopback: root, the user of the server, and those that are named
+  everybody  // who can connect
+};
+
 struct ServerConfig {
   // At least one of the two. A host is a numeric address or "localhost"; port 0 takes a free one.
   std::string host;
   std::uint16_t port = 0;
-  std::string unix_path;  // in a directory of mode 0700, which is made when there is none
+  std::vector<UnixSocket> unix_sockets;
 
   std::vector<std::string> host_names;  // see GuardConfig
   std::vector<std::string> origins;
   std::string token;
-  bool token_required = false;  // on TCP; who comes by the unix socket is known by its credentials
+  WithoutToken without_token = WithoutToken::users;  // on TCP; a unix socket knows its users
+  std::vector<uid_t> users;                          // trusted besides root and our own
 
   std::string farewell = "the daemon stops";  // what websockets are told when it does
 
@@ -38,10 +56,10 @@ struct ServerConfig {
 
 struct ServerCounts {
   std::size_t connections = 0;
-  std::size_t busy = 0;        // with a handler at work
-  std::size_t websockets = 0;  // of these
-  std::uint64_t accepted = 0;  // since the start
-  std::uint64_t refused = 0;   // for want of descriptors or above a maximum
+  std::size_t busy = 0;         // with a handler at work
+  std::size_t websockets = 0;   // of these
+  std::uint64_t accepted = 0;   // since the start
+  std::uint64_t refused = 0;    // for want of descriptors or above a maximum
   Refusals::Counts refusals{};  // of requests, since the start
 };
 
@@ -55,7 +73,8 @@ class Server {
   Server& operator=(const Server&) = delete;
   ~Server();
 
-  std::uint16_t port() const;  // 0 without TCP
+  std::uint16_t port() const;                // 0 without TCP
+  std::vector<std::string> sockets() const;  // paths of the unix sockets it listens on
   ServerCounts counts() const;
 
   // Accepts and answers until stop() has done its work.

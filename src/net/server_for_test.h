@@ -34,7 +34,7 @@ class TestServer {
  public:
   explicit TestServer(const std::function<void(Router&)>& fill, ServerConfig config = {}) {
     fill(router_);
-    if (config.host.empty() && config.unix_path.empty()) config.host = "127.0.0.1";
+    if (config.host.empty() && config.unix_sockets.empty()) config.host = "127.0.0.1";
     server_ = std::make_unique<Server>(io_.get_executor(), router_, std::move(config));
     ended_ = boost::asio::co_spawn(io_, server_->run(), boost::asio::use_future);
     thread_ = std::thread([this] { io_.run(); });

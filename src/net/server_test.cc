@@ -290,7 +290,7 @@ TEST_F(ServerTest, CutsAnAnswerThatFailsHalfway) {
 }
 
 TEST(ServerWithToken, AsksForTheTokenAndAnswersTheSameWithoutAndWithAWrongOne) {
-  TestServer server(fill, {.token = std::string(kToken), .token_required = true});
+  TestServer server(fill, {.token = std::string(kToken), .without_token = WithoutToken::nobody});
   const auto ask = [&](std::string_view target, std::string_view headers) {
     RawClient client(server.port());
     return client.ask(str("GET ", target, " HTTP/1.1\r\nHost: localhost:", server.port(), "\r\n",

@@ -92,7 +92,7 @@ TEST_F(WebSocketTest, LetsAHandlerRefuse) {
 }
 
 TEST_F(WebSocketTest, GoesThroughTheGuard) {
-  start({.token = "secret", .token_required = true});
+  start({.token = "secret", .without_token = WithoutToken::nobody});
   EXPECT_EQ(status_in(ask("/echo")), 401);
   EXPECT_EQ(status_in(ask("/echo", "Authorization: Bearer secret\r\n")), 101);
   EXPECT_EQ(status_in(ask("/echo", "Sec-WebSocket-Protocol: caisson.bearer.wrong\r\n")), 401);
@@ -245,7 +245,7 @@ TEST_F(WebSocketTest, AClientWritesManyTextsAtOnceToo) {
 TEST_F(WebSocketTest, ConnectsByTheUnixSocket) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() / "run" / "api.sock";
-  start({.unix_path = path});
+  start({.unix_sockets = {{.path = path}}});
   Client client(io_.get_executor(), {.address = "unix:" + path});
   const std::vector<std::size_t> sizes = {0, 1, 3u << 20};
   EXPECT_EQ(run(io_, echo_sizes(client, sizes)), 3);
@@ -288,7 +288,7 @@ Task<std::string> offer(Client& client, std::vector<std::string> subprotocols) {
 }
 
 TEST_F(WebSocketTest, AgreesOnASubprotocol) {
-  start({.token = "secret", .token_required = true});
+  start({.token = "secret", .without_token = WithoutToken::nobody});
   ClientConfig with_token = address();
   with_token.token = "secret";
   Client client(io_.get_executor(), with_token);

@@ -54,7 +54,10 @@ Owner::Owner(std::filesystem::path directory, UniqueFd inherited)
                 str(directory_.native(), " belongs to uid ", info.st_uid,
                     ": remove it, or set XDG_RUNTIME_DIR to a directory of your own"));
   }
-  check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
+  // A group may pass through to the daemon's socket; more than that nobody gets.
+  if ((info.st_mode & 0067) != 0) {
+    check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
+  }
   for (number_ = 0; inherited && number_ < kMaxOwners; ++number_) {
     if (!still_there(inherited.get(), lock_path(directory_, number_))) continue;
     lock_ = std::move(inherited);
