@@ -1,21 +1,28 @@
 #include "cli/daemon_client.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <utility>
 
+#include "backend/native/owner.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/unique_fd.h"
 #include "base/utf8.h"
 #include "cli/option.h"
 #include "cli/report.h"
 #include "cli/signals.h"
+#include "daemon/listen.h"
 #include "daemon/token.h"
 #include "model/config.h"
 #include "net/address.h"
@@ -29,15 +36,54 @@ namespace asio = boost::asio;
 namespace json = boost::json;
 
 constexpr std::string_view kDefaultAddress = "http://127.0.0.1:5410";
+constexpr const char* kRootsSocket = "/run/caisson/caisson.sock";
 constexpr std::size_t kMaxErrorBody = 1u << 20;
 
+bool is_socket(const std::string& address) {
+  return !net::parse_address(address).unix_path.empty();
+}
+
 bool is_on_this_host(const std::string& address) {
-  const net::Address parsed = net::parse_address(address);
-  return !parsed.unix_path.empty() || model::is_loopback(parsed.host);
+  return model::is_loopback(net::parse_address(address).host);
+}
+
+std::string unix_address(const std::filesystem::path& path) {
+  return str("unix:", path.native());
+}
+
+bool fits_a_socket(const std::filesystem::path& path) {
+  return path.native().size() < sizeof(sockaddr_un::sun_path);
+}
+
+// The socket of the daemon that has the state directory.
+std::filesystem::path state_socket(const DaemonOptions& options, const Environment& environment,
+                                   bool is_root) {
+  return state_directory(options.state, environment, is_root) / daemon::kStateSocket;
+}
+
+// Where a daemon is when neither an option nor a variable says its address.
+std::string find_address(const DaemonOptions& options, const Environment& environment, bool is_root,
+                         const SocketProbe& answers) {
+  const bool said = options.state || !environment("CAISSON_STATE").value_or("").empty();
+  std::vector<std::filesystem::path> sockets;
+  try {
+    sockets.push_back(state_socket(options, environment, is_root));
+  } catch (const Error&) {
+    if (said) throw;  // and else there is no home that could hold one
+  }
+  if (said && fits_a_socket(sockets.front())) return unix_address(sockets.front());
+  if (!said) {
+    sockets.push_back(common_socket());
+    sockets.emplace_back(kRootsSocket);
+  }
+  for (const std::filesystem::path& socket : sockets) {
+    if (fits_a_socket(socket) && answers(socket.native())) return unix_address(socket);
+  }
+  return std::string(kDefaultAddress);
 }
 
 void find_token(DaemonPlace& place, const DaemonOptions& options, const Environment& environment,
-                bool is_root) {
+                bool is_root, bool said) {
   constexpr std::string_view kSay =
       "name its state directory with --state, or put its token into "
       "CAISSON_TOKEN";
@@ -46,8 +92,16 @@ void find_token(DaemonPlace& place, const DaemonOptions& options, const Environm
     place.token_note = "the one in CAISSON_TOKEN is not this daemon's";
     return;
   }
+  if (is_socket(place.address)) {
+    place.token_note = "its socket is open to its user, to root and to their group only";
+    return;
+  }
   if (!is_on_this_host(place.address)) {
     place.token_note = "put the daemon's token into CAISSON_TOKEN";
+    return;
+  }
+  if (!said) {
+    place.token_note = "say with --url or --state which daemon is meant";
     return;
   }
   const std::filesystem::path state = state_directory(options.state, environment, is_root);
@@ -81,31 +135,53 @@ extern "C" void exit_for_signal(int number) {
 
 void add_url(CLI::App& app, std::optional<std::string>& target) {
   add_text(app, "--url", target, "URL",
-           "The daemon: http://HOST:PORT or unix:/PATH (default: $CAISSON_URL, else "
+           "The daemon: http://HOST:PORT or unix:/PATH (default: $CAISSON_URL, else the socket "
+           "of the state directory, else of this user, else of root, else "
            "http://127.0.0.1:5410)");
 }
 
 void add_daemon_options(CLI::App& app, DaemonOptions& options) {
   add_url(app, options.url);
   add_text(app, "--state", options.state, "DIR",
-           "The daemon's state directory, where its token is unless $CAISSON_TOKEN holds it "
-           "(default: as of serve)");
+           "The daemon's state directory, where its socket is, and its token unless "
+           "$CAISSON_TOKEN holds it (default: as of serve)");
 }
 
-DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment,
-                        bool is_root) {
+DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment, bool is_root,
+                        const SocketProbe& answers) {
   DaemonPlace place;
   const std::string variable = environment("CAISSON_URL").value_or("");
+  const bool said = options.url || !variable.empty();
   place.address = options.url         ? *options.url
                   : !variable.empty() ? variable
-                                      : std::string(kDefaultAddress);
+                                      : find_address(options, environment, is_root, answers);
   try {
     net::parse_address(place.address);
   } catch (const Error& error) {
     throw Error(error.code(), str(options.url ? "--url: " : "CAISSON_URL: ", error.what()));
   }
-  find_token(place, options, environment, is_root);
+  find_token(place, options, environment, is_root, said);
   return place;
+}
+
+bool answers_at(const std::string& path) {
+  sockaddr_un address{.sun_family = AF_UNIX};
+  if (path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto* raw = reinterpret_cast<const sockaddr*>(&address);
+  if (!socket) return false;
+  // One whose queue is full listens as well; the next step waits for it.
+  if (::connect(socket.get(), raw, sizeof address) != 0) return errno == EAGAIN;
+  // In a public place somebody else may have been first.
+  ucred listener{};
+  socklen_t size = sizeof listener;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0 &&
+         (listener.uid == 0 || listener.uid == ::geteuid());
+}
+
+std::filesystem::path common_socket() {
+  return backend::native::runtime_directory() / "caisson.sock";
 }
 
 DaemonPlace find_daemon(const DaemonOptions& options) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/json/value.hpp>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,16 +29,31 @@ void add_url(CLI::App& app, std::optional<std::string>& target);
 
 // Where the daemon is and what it is shown.
 struct DaemonPlace {
-  std::string address;      // --url, else CAISSON_URL, else http://127.0.0.1:5410
-  std::string token;        // CAISSON_TOKEN, else what is in the state directory; may be empty
+  std::string address;
+  std::string token;        // may be empty
   std::string token_note;   // what to do when the daemon does not accept it
   std::string alternative;  // what a caller can do without a daemon, for the sentence
 };
 
-// The token of a state directory is this host's secret: only a daemon on this host is shown it. One
-// that cannot be read is as good as none, because a daemon on loopback asks for none.
-DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment, bool is_root);
+// Whether root or this user listens on a unix socket and lets us in.
+using SocketProbe = std::function<bool(const std::string& path)>;
+bool answers_at(const std::string& path);
+
+// The daemon that is meant: the one at --url, else CAISSON_URL; else the one of the state directory
+// in --state, else CAISSON_STATE. When nothing is said, the first that listens of: the daemon of
+// the usual state directory, the one at this user's common socket, root's; and if none does,
+// whoever is at http://127.0.0.1:5410.
+//
+// It is shown CAISSON_TOKEN. The token of a state directory is shown only at a port of this host
+// that was said: sockets need none, and anybody may be at the usual port while no daemon is. One
+// that cannot be read is as good as none: a daemon knows its users on this host.
+DaemonPlace find_daemon(const DaemonOptions& options, const Environment& environment, bool is_root,
+                        const SocketProbe& answers = answers_at);
 DaemonPlace find_daemon(const DaemonOptions& options);  // as this process's environment says
+
+// Where a daemon of this user listens unless it is told otherwise, and another one has not come
+// first.
+std::filesystem::path common_socket();
 
 // The name as the daemon knows it: without white space around it. Throws validation_error for a
 // name that no session can have.

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/daemon_client.h"
 #include "cli/load_config.h"
 #include "cli/option.h"
 #include "cli/settings.h"
@@ -87,6 +88,7 @@ int run_daemon(const ServeRequest& request, const std::vector<BackendKind>& back
   const BackendKind& kind = get_backend(backends, "native");
   daemon::ServeOptions options{.config = std::move(loaded.config),
                                .state_dir = state,
+                               .socket = common_socket(),
                                .version = version_number(),
                                .langbot = std::move(langbot),
                                .replace = request.replace};

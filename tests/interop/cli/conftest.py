@@ -132,6 +132,15 @@ class Daemon:
         return self("ls", "-q").stdout.splitlines()
 
 
+@pytest.fixture
+def daemons(caisson, tmp_path_factory):
+    """Two that run side by side."""
+    running = [Daemon(caisson, tmp_path_factory.mktemp("daemon")) for _ in range(2)]
+    yield running
+    for daemon in running:
+        daemon.stop()
+
+
 @pytest.fixture(scope="module")
 def daemon(caisson, tmp_path_factory):
     running = Daemon(caisson, tmp_path_factory.mktemp("daemon"))
