@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "guest/raw_call.h"
 #include "guest/step_error.h"
 #include "wire/plan.h"
 
@@ -18,13 +19,14 @@ namespace caisson::guest {
 
 namespace {
 
+// Returns 0, or the error as a negative number.
 int set_capabilities(std::uint64_t kept) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
   for (unsigned i = 0; i < 2; ++i) {
     data[i].permitted = data[i].effective = static_cast<std::uint32_t>(kept >> (32 * i));
   }
-  return static_cast<int>(::syscall(SYS_capset, &header, data));
+  return static_cast<int>(raw_call(SYS_capset, &header, data));
 }
 
 }  // namespace
@@ -51,7 +53,9 @@ void drop_privileges() {
   check_step("clear the ambient set", ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
   check_step("set no_new_privs", ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
   constexpr std::uint64_t kKept = (1ull << CAP_SETUID) | (1ull << CAP_SETGID) | (1ull << CAP_KILL);
-  check_step("drop capabilities", set_capabilities(kKept));
+  if (const int result = set_capabilities(kKept); result < 0) {
+    throw StepError{"drop capabilities", -result};
+  }
   check_step("become undumpable", ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
 }
 

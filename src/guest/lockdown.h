@@ -18,7 +18,8 @@ void install_filter(std::string_view program);
 // a negative value with errno.
 int raise_capabilities();
 
-// In a payload: no capability at all. Returns a negative value with errno. Async-signal-safe.
+// In a payload: no capability at all. Returns 0 or the error as a negative number, and leaves errno
+// alone: the payload may share the guest's memory.
 int drop_all_capabilities();
 
 }  // namespace caisson::guest

@@ -1,6 +1,8 @@
 #include "guest/payload.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -8,21 +10,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string_view>
 #include <utility>
 
 #include "base/child_process.h"
 #include "guest/lockdown.h"
+#include "guest/raw_call.h"
 
 namespace caisson::guest {
 
 namespace {
 
-// Everything the child needs, prepared beforehand: from here on it shares the guest's memory and
-// makes system calls only.
+// How long a start is waited for. Most take a fraction of a millisecond; the others go on while the
+// guest does.
+constexpr long kMomentNs = 50'000'000;
+constexpr std::size_t kStackBytes = 64u << 10;
+
+// Everything the child needs, prepared beforehand: from here on it shares the guest's memory, errno
+// included, and makes raw system calls only.
 struct Child {
   const int* cgroups;
   std::size_t cgroup_count;
@@ -43,91 +53,87 @@ struct Child {
   int error_number = 0;
 };
 
-[[noreturn]] void fail(Child& child, wire::StartStep step) {
+[[noreturn]] void fail(Child& child, wire::StartStep step, long result) {
   child.failed = true;
   child.step = step;
-  child.error_number = errno;
-  ::_exit(127);
+  child.error_number = static_cast<int>(-result);
+  for (;;) raw_call(SYS_exit_group, 127);
+}
+
+// The result of a step, which ends the child when it is an error.
+long checked(Child& child, wire::StartStep step, long result) {
+  if (result < 0) fail(child, step, result);
+  return result;
 }
 
 void take_descriptors(Child& child) {
+  constexpr auto kStep = wire::StartStep::descriptors;
   const int count = child.fd_count;
   for (int i = 0; i < count; ++i) {
     int& fd = child.fds[i];
-    if (fd < count) fd = ::fcntl(fd, F_DUPFD_CLOEXEC, count);
-    if (fd < 0) fail(child, wire::StartStep::descriptors);
+    if (fd >= count) continue;
+    fd = static_cast<int>(checked(child, kStep, raw_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, count)));
   }
-  for (int i = 0; i < count; ++i) {
-    if (::dup2(child.fds[i], i) < 0) fail(child, wire::StartStep::descriptors);
-  }
-  if (child.is_terminal && ::ioctl(0, TIOCSCTTY, 0) < 0) {
-    fail(child, wire::StartStep::descriptors);
-  }
+  for (int i = 0; i < count; ++i) checked(child, kStep, raw_call(SYS_dup3, child.fds[i], i, 0));
+  if (child.is_terminal) checked(child, kStep, raw_call(SYS_ioctl, 0, TIOCSCTTY, 0));
   // Closing at exec rather than now keeps the guest's own descriptors, which the child shares only
   // by copy.
-  const auto first_other = static_cast<unsigned>(count);
-  if (::syscall(SYS_close_range, first_other, ~0u, 4u /* CLOSE_RANGE_CLOEXEC */) < 0) {
-    fail(child, wire::StartStep::descriptors);
-  }
+  checked(child, kStep, raw_call(SYS_close_range, count, ~0u, 4 /* CLOSE_RANGE_CLOEXEC */));
 }
 
 void take_identity(Child& child) {
-  if (::syscall(SYS_setresgid, child.gid, child.gid, child.gid) < 0 ||
-      ::syscall(SYS_setresuid, child.uid, child.uid, child.uid) < 0 ||
-      drop_all_capabilities() < 0) {
-    fail(child, wire::StartStep::identity);
-  }
+  constexpr auto kStep = wire::StartStep::identity;
+  const long uid = child.uid;
+  const long gid = child.gid;
+  checked(child, kStep, raw_call(SYS_setresgid, gid, gid, gid));
+  checked(child, kStep, raw_call(SYS_setresuid, uid, uid, uid));
+  checked(child, kStep, drop_all_capabilities());
 }
 
 // Enters the directory, making it and its parents first when they are missing, as the payload's
 // user.
 void enter_directory(Child& child) {
-  if (::chdir(child.cwd) == 0) return;
-  if (errno != ENOENT) fail(child, wire::StartStep::directory);
+  constexpr auto kStep = wire::StartStep::directory;
+  const long entered = raw_call(SYS_chdir, child.cwd);
+  if (entered == 0) return;
+  if (entered != -ENOENT) fail(child, kStep, entered);
   char path[4096];
   const std::size_t length = ::strlen(child.cwd);
-  if (length >= sizeof path) {
-    errno = ENAMETOOLONG;
-    fail(child, wire::StartStep::directory);
-  }
+  if (length >= sizeof path) fail(child, kStep, -ENAMETOOLONG);
   for (std::size_t i = 1; i <= length; ++i) {
     if (child.cwd[i] != '/' && child.cwd[i] != '\0') continue;
     ::memcpy(path, child.cwd, i);
     path[i] = '\0';
-    if (::mkdir(path, 0755) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES) {
-      fail(child, wire::StartStep::directory);
-    }
+    const long made = raw_call(SYS_mkdirat, AT_FDCWD, &path[0], 0755);
+    if (made < 0 && made != -EEXIST && made != -EROFS && made != -EACCES) fail(child, kStep, made);
   }
-  if (::chdir(child.cwd) < 0) fail(child, wire::StartStep::directory);
+  checked(child, kStep, raw_call(SYS_chdir, child.cwd));
 }
 
-void restore_signals() {
-  struct sigaction defaults {};
-  defaults.sa_handler = SIG_DFL;
-  ::sigaction(SIGPIPE, &defaults, nullptr);  // the only one the guest ignores
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+// The guest handles no signal and ignores none, but it blocks some.
+void unblock_signals() {
+  constexpr std::uint64_t kNone = 0;
+  raw_call(SYS_rt_sigprocmask, SIG_SETMASK, &kNone, 0, sizeof kNone);
 }
 
 void execute(Child& child) {
-  int error = ENOENT;
+  long error = -ENOENT;
   for (char* const* program = child.programs; *program != nullptr; ++program) {
-    ::execve(*program, child.argv, child.env);
+    const long result = raw_call(SYS_execve, *program, child.argv, child.env);
     // As a shell does: the first candidate that exists but cannot be run decides the message.
-    if (errno != ENOENT && errno != ENOTDIR && error == ENOENT) error = errno;
-    if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+    const bool is_there = result != -ENOENT && result != -ENOTDIR;
+    if (is_there && error == -ENOENT) error = result;
+    if (is_there && result != -EACCES) break;
   }
-  errno = error;
-  fail(child, wire::StartStep::execute);
+  fail(child, wire::StartStep::execute, error);
 }
 
 int run_child(void* pointer) {
   Child& child = *static_cast<Child*>(pointer);
   for (std::size_t i = 0; i < child.cgroup_count; ++i) {
-    if (::write(child.cgroups[i], "0", 1) < 0) fail(child, wire::StartStep::cgroup);
+    checked(child, wire::StartStep::cgroup, raw_call(SYS_write, child.cgroups[i], "0", 1));
   }
-  ::setsid();
+  raw_call(SYS_setsid);
   if (child.check != nullptr) {
     take_identity(child);
     child.check(child.argument);
@@ -135,35 +141,41 @@ int run_child(void* pointer) {
   }
   take_descriptors(child);
   take_identity(child);
-  ::umask(022);
+  raw_call(SYS_umask, 022);
   enter_directory(child);
-  restore_signals();
+  unblock_signals();
   execute(child);
   return 0;
 }
 
-alignas(64) char child_stack[64u * 1024];
-
 StartOutcome failed(wire::StartStep step, int error_number) {
-  StartOutcome outcome;
-  outcome.step_failed = true;
-  outcome.step = step;
-  outcome.error_number = error_number;
-  return outcome;
+  return {.step_failed = true, .step = step, .error_number = error_number};
 }
 
-StartOutcome start(Child& child) {
-  const pid_t pid =
-      start_sharing_memory(run_child, &child, child_stack + sizeof child_stack, nullptr);
-  if (pid < 0) return failed(wire::StartStep::fork, errno);
-  if (child.failed) {
-    ::waitpid(pid, nullptr, 0);
-    return failed(child.step, child.error_number);
-  }
-  StartOutcome outcome;
-  outcome.pid = pid;
-  return outcome;
+StartOutcome outcome_of(const Child& child) {
+  return child.failed ? failed(child.step, child.error_number) : StartOutcome{};
 }
+
+// One stack is enough as long as starts do not stand still.
+class ChildStack {
+ public:
+  ChildStack() {
+    if (std::exchange(first_taken_, true)) more_ = std::make_unique<char[]>(kStackBytes);
+  }
+  ~ChildStack() {
+    if (!more_) first_taken_ = false;
+  }
+  ChildStack(const ChildStack&) = delete;
+  ChildStack& operator=(const ChildStack&) = delete;
+
+  // 16 is what the architectures ask for.
+  char* top() const { return (more_ ? more_.get() : first_) + kStackBytes; }
+
+ private:
+  alignas(64) static inline char first_[kStackBytes];
+  static inline bool first_taken_ = false;
+  std::unique_ptr<char[]> more_;
+};
 
 struct Terminal {
   UniqueFd master;
@@ -220,24 +232,17 @@ std::vector<std::string> candidates(const std::string& program,
 
 }  // namespace
 
-StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd> fds,
-                           const PayloadRules& rules) {
-  if (request.argv.empty() || request.argv[0].empty() || !request.cwd.starts_with("/")) {
-    return failed(wire::StartStep::request, EINVAL);
-  }
-  Terminal terminal;
-  if (request.terminal) {
-    terminal = open_terminal(*request.terminal, request.uid);
-    if (!terminal.slave) return failed(wire::StartStep::descriptors, errno);
-  }
-  const std::vector<std::string> programs = candidates(request.argv[0], request.env);
-  const std::vector<char*> argv = c_strings(request.argv);
-  const std::vector<char*> env = c_strings(request.env);
-  const std::vector<char*> program_pointers = c_strings(programs);
-  Child child{.cgroups = rules.cgroups.data(),
-              .cgroup_count = rules.cgroups.size(),
+struct PayloadStart::Shared {
+  Shared(const wire::Start& request, const PayloadRules& rules)
+      : cgroups(rules.cgroups),
+        programs(candidates(request.argv[0], request.env)),
+        argv(c_strings(request.argv)),
+        env(c_strings(request.env)),
+        program_pointers(c_strings(programs)),
+        child{.cgroups = cgroups.data(),
+              .cgroup_count = cgroups.size(),
               .fds = {},
-              .fd_count = request.terminal ? 3 : static_cast<int>(fds.size()),
+              .fd_count = 0,
               .is_terminal = request.terminal.has_value(),
               .uid = request.uid,
               .gid = request.gid,
@@ -246,13 +251,71 @@ StartOutcome start_payload(const wire::Start& request, std::span<const UniqueFd>
               .env = env.data(),
               .programs = program_pointers.data(),
               .check = nullptr,
-              .argument = nullptr};
+              .argument = nullptr} {}
+
+  std::vector<int> cgroups;
+  std::vector<std::string> programs;
+  std::vector<char*> argv;
+  std::vector<char*> env;
+  std::vector<char*> program_pointers;
+  Child child;
+  ChildStack stack;
+  pid_t in_use = 1;  // the kernel writes 0 and wakes us when the child has let go of our memory
+};
+
+PayloadStart::PayloadStart(wire::Start request, std::span<const UniqueFd> fds,
+                           const PayloadRules& rules)
+    : request_(std::move(request)) {
+  if (request_.argv.empty() || request_.argv[0].empty() || !request_.cwd.starts_with("/")) {
+    outcome_ = failed(wire::StartStep::request, EINVAL);
+    return;
+  }
+  Terminal terminal;
+  if (request_.terminal) {
+    terminal = open_terminal(*request_.terminal, request_.uid);
+    if (!terminal.slave) {
+      outcome_ = failed(wire::StartStep::descriptors, errno);
+      return;
+    }
+  }
+  shared_ = std::make_unique<Shared>(request_, rules);
+  Child& child = shared_->child;
+  child.fd_count = request_.terminal ? 3 : static_cast<int>(fds.size());
   for (std::size_t i = 0; i < static_cast<std::size_t>(child.fd_count); ++i) {
     child.fds[i] = child.is_terminal ? terminal.slave.get() : fds[i].get();
   }
-  StartOutcome outcome = start(child);
-  if (!outcome.step_failed) outcome.terminal = std::move(terminal.master);
-  return outcome;
+  // Without CLONE_VFORK: the kernel would hold the guest until the child has executed its program,
+  // and a payload that stops the child before would hold both.
+  constexpr int kFlags = CLONE_VM | CLONE_CHILD_CLEARTID | SIGCHLD;
+  pid_ =
+      ::clone(run_child, shared_->stack.top(), kFlags, &child, nullptr, nullptr, &shared_->in_use);
+  if (pid_ < 0) {
+    outcome_ = failed(wire::StartStep::fork, errno);
+    shared_.reset();
+    return;
+  }
+  terminal_ = std::move(terminal.master);
+}
+
+PayloadStart::~PayloadStart() {
+  if (!decided()) static_cast<void>(shared_.release());  // it is not ours alone
+}
+
+bool PayloadStart::decided() const {
+  return !shared_ || std::atomic_ref(shared_->in_use).load(std::memory_order_acquire) == 0;
+}
+
+bool PayloadStart::wait_a_moment() const {
+  const timespec moment{.tv_sec = 0, .tv_nsec = kMomentNs};
+  while (!decided()) {
+    const long woken = raw_call(SYS_futex, &shared_->in_use, FUTEX_WAIT, 1, &moment);
+    if (woken < 0 && woken != -EAGAIN && woken != -EINTR) break;
+  }
+  return decided();
+}
+
+StartOutcome PayloadStart::outcome() const {
+  return shared_ ? outcome_of(shared_->child) : outcome_;
 }
 
 StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadRules& rules,
@@ -270,9 +333,11 @@ StartOutcome run_as_payload(std::uint32_t uid, std::uint32_t gid, const PayloadR
               .programs = nullptr,
               .check = check,
               .argument = argument};
-  StartOutcome outcome = start(child);
-  if (!outcome.step_failed) ::waitpid(outcome.pid, nullptr, 0);
-  return outcome;
+  const ChildStack stack;
+  const pid_t pid = start_sharing_memory(run_child, &child, stack.top(), nullptr);
+  if (pid < 0) return failed(wire::StartStep::fork, errno);
+  ::waitpid(pid, nullptr, 0);
+  return outcome_of(child);
 }
 
 }  // namespace caisson::guest

@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -60,7 +62,7 @@ class Guest {
     sigaddset(&watched, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     children_ = UniqueFd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
-    ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGPIPE, SIG_DFL);  // the launcher ignores it, and payloads inherit what we do
     if (!children_) ::_exit(1);
     send(wire::Ready{.version = wire::kGuestProtocolVersion, .proofs = prove(settings_, rules_)});
     release_memory();
@@ -91,18 +93,27 @@ class Guest {
     std::vector<UniqueFd> fds;
   };
 
+  // A start that took longer than a moment: its process shares our memory, and may be stopped.
+  struct Starting {
+    std::unique_ptr<PayloadStart> start;
+    bool listed = false;  // a new owner knows it as running
+  };
+
   void turn() {
     pollfd events[] = {{control_.get(), POLLIN, 0}, {children_.get(), POLLIN, 0}};
     if (::poll(events, 2, poll_timeout()) < 0 && errno != EINTR) ::_exit(1);
     if (events[1].revents != 0) reap();
     if (events[0].revents != 0) receive();
+    if (!starting_.empty()) settle_starts();
     if (ending_ && (children_gone_ || Clock::now() >= end_deadline_)) finish();
   }
 
   int poll_timeout() const {
-    if (!ending_) return -1;
+    constexpr std::int64_t kLook = 20;  // nothing tells of a start that goes on at last
+    if (!ending_) return starting_.empty() ? -1 : static_cast<int>(kLook);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_deadline_ - Clock::now());
-    return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    return static_cast<int>(
+        std::clamp<std::int64_t>(left.count(), 0, starting_.empty() ? INT_MAX : kLook));
   }
 
   void receive() {
@@ -141,26 +152,57 @@ class Guest {
     if (request.after != 0 && find_running(request.after) != nullptr) {
       waiting_.push_back({std::move(request), std::move(fds)});
     } else {
-      start(request, fds);
+      start(std::move(request), fds);
     }
   }
 
-  void start(const wire::Start& request, std::span<const UniqueFd> fds) {
+  void start(wire::Start request, std::span<const UniqueFd> fds) {
     const std::size_t own = fds.size() - request.cgroups;
     PayloadRules rules = rules_;
     if (request.cgroups > 0) rules.cgroups.clear();
     for (const UniqueFd& fd : fds.subspan(own)) rules.cgroups.push_back(fd.get());
-    const StartOutcome outcome = start_payload(request, fds.first(own), rules);
+    Starting starting{std::make_unique<PayloadStart>(std::move(request), fds.first(own), rules)};
+    const PayloadStart& begun = *starting.start;
+    if (begun.pid() > 0) {
+      children_gone_ = false;
+      running_.push_back({begun.pid(), begun.request().id, true, begun.request().remember});
+    }
+    if (begun.wait_a_moment()) {
+      settle(starting);
+    } else {
+      starting_.push_back(std::move(starting));
+    }
+  }
+
+  // The program of a start runs, or could not be executed. To an owner that took over meanwhile it
+  // is one that runs: its end is all there is to tell.
+  void settle(Starting& starting) {
+    if (starting.listed) return;
+    PayloadStart& start = *starting.start;
+    const wire::Start& request = start.request();
+    const StartOutcome outcome = start.outcome();
     if (outcome.step_failed) {
+      std::erase_if(running_, [&](const Child& c) { return c.id == request.id; });
       send(wire::StartFailed{request.id, outcome.step, outcome.error_number});
+      if (!ending_) start_waiting(request.id);
       return;
     }
-    running_.push_back({outcome.pid, request.id, true, request.remember});
-    children_gone_ = false;
     if (!request.report_start) return;
-    const int terminal[] = {outcome.terminal.get()};
-    send(wire::Started{request.id, outcome.pid},
-         std::span(terminal).first(outcome.terminal ? 1 : 0));
+    const UniqueFd master = start.take_terminal();
+    const int terminal[] = {master.get()};
+    send(wire::Started{request.id, start.pid()}, std::span(terminal).first(master ? 1 : 0));
+  }
+
+  void settle_starts() {
+    for (std::size_t i = 0; i < starting_.size();) {
+      if (!starting_[i].start->decided()) {
+        ++i;
+        continue;
+      }
+      Starting decided = std::move(starting_[i]);
+      starting_.erase(starting_.begin() + static_cast<std::ptrdiff_t>(i));
+      settle(decided);
+    }
   }
 
   Child* find_running(std::uint64_t id) {
@@ -176,9 +218,9 @@ class Guest {
         ++i;
         continue;
       }
-      const Waiting next = std::move(waiting_[i]);
+      Waiting next = std::move(waiting_[i]);
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-      start(next.request, next.fds);
+      start(std::move(next.request), next.fds);
     }
   }
 
@@ -191,9 +233,9 @@ class Guest {
     const auto child = std::find_if(running_.begin(), running_.end(),
                                     [&](const Child& c) { return c.id == request.id; });
     if (child == running_.end()) return;
-    if (request.group) {
-      ::kill(-child->pid, request.signal_number);
-    } else if (child->running) {
+    // One that stands still on its way to its program may have no group yet.
+    const bool no_group = request.group && ::kill(-child->pid, request.signal_number) < 0;
+    if (child->running && (no_group || !request.group)) {
       ::kill(child->pid, request.signal_number);
     }
   }
@@ -208,6 +250,7 @@ class Guest {
   // A new owner has none of the descriptors that waiting programs would write to.
   void handle(const wire::ListProcesses&, const std::vector<UniqueFd>&) {
     waiting_.clear();
+    for (Starting& starting : starting_) starting.listed = true;
     wire::Processes answer{.last_id = last_id_, .running = {}, .ended = remembered_};
     for (const Child& child : running_) {
       if (child.running) answer.running.push_back({child.id, child.pid, child.remember});
@@ -243,6 +286,7 @@ class Guest {
         running_.clear();
         return;
       }
+      if (!starting_.empty()) settle_starts();  // it may have ended on its way to its program
       const auto child = std::find_if(running_.begin(), running_.end(),
                                       [&](const Child& c) { return c.pid == pid && c.running; });
       if (child == running_.end()) continue;
@@ -298,6 +342,7 @@ class Guest {
   const wire::GuestSettings& settings_;
   PayloadRules rules_;
   std::vector<Child> running_;
+  std::vector<Starting> starting_;
   std::vector<Waiting> waiting_;
   std::vector<wire::Exited> remembered_;  // ends that nobody has noted yet
   std::uint64_t last_id_ = 0;

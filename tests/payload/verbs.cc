@@ -208,6 +208,12 @@ int run_hold_fds(const Words& words) {
   return 0;
 }
 
+// Stops whatever it may, and above all what has our user but not its program yet.
+int run_stop_others(const Words&) {
+  say("stopping");
+  for (;;) ::kill(-1, SIGSTOP);
+}
+
 constexpr Verb kVerbs[] = {
     {"exit", "CODE", run_exit},
     {"kill", "SIGNAL       (a number, sent to itself)", run_kill},
@@ -228,6 +234,7 @@ constexpr Verb kVerbs[] = {
     {"hold-locks", "FILE N [orphan] (held until standard input ends)", run_hold_locks},
     {"watch", "DIRECTORY    (until standard input ends)", run_watch},
     {"flock", "FILE         (held until standard input ends)", run_flock},
+    {"stop-others", "            (until it is killed)", run_stop_others},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 
