@@ -4,11 +4,33 @@
 
 namespace caisson::backend::native {
 
+namespace {
+
+// More of them would hold descriptors for boxes that may never be made.
+constexpr std::size_t kKeptNamespaces = 64;
+
+}  // namespace
+
 Slots::Lease Slots::lease(std::unique_ptr<Slot> slot) {
   Slot* raw = slot.release();
   return {raw, [self = shared_from_this()](Slot* returned) {
-            self->free_.push_back(std::unique_ptr<Slot>(returned));
+            self->take_back(std::unique_ptr<Slot>(returned));
           }};
+}
+
+void Slots::take_back(std::unique_ptr<Slot> slot) {
+  if (slot->user_namespace && free_.size() < kKeptNamespaces) {
+    free_.push_back(std::move(slot));
+  } else {
+    free_indices_.insert(slot->index);
+  }
+}
+
+std::unique_ptr<Slot> Slots::make(unsigned index) const {
+  auto slot = std::make_unique<Slot>();
+  slot->index = index;
+  slot->ids = box_ids(owner_, index);
+  return slot;
 }
 
 std::unique_ptr<Slot> Slots::pick() {
@@ -17,27 +39,17 @@ std::unique_ptr<Slot> Slots::pick() {
     free_.pop_back();
     return slot;
   }
+  if (!free_indices_.empty()) return make(free_indices_.extract(free_indices_.begin()).value());
   if (next_ >= kBoxesPerOwner) {
     throw Error(ErrorCode::capacity_reached,
                 "no more boxes: all host ids of this owner are in use");
   }
-  auto slot = std::make_unique<Slot>();
-  slot->index = next_++;
-  slot->ids = box_ids(owner_, slot->index);
-  return slot;
+  return make(next_++);
 }
 
 Slots::Lease Slots::reserve(unsigned index) {
-  const auto make = [this](unsigned wanted) {
-    auto slot = std::make_unique<Slot>();
-    slot->index = wanted;
-    slot->ids = box_ids(owner_, wanted);
-    return slot;
-  };
-  for (; next_ <= index; ++next_) {
-    if (next_ < index) free_.push_back(make(next_));
-  }
-  std::erase_if(free_, [&](const std::unique_ptr<Slot>& slot) { return slot->index == index; });
+  for (; next_ <= index; ++next_) free_indices_.insert(next_);
+  free_indices_.erase(index);
   return lease(make(index));
 }
 

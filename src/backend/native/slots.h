@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -11,9 +12,9 @@
 
 namespace caisson::backend::native {
 
-// The ids of one box and the user namespaces that map them. Kept when the box is gone: making a
-// user namespace costs more than a box should, and one whose processes are all dead is as good as
-// new.
+// The ids of one box and the user namespaces that map them. Some are kept when their box is gone:
+// making a user namespace costs more than a box should, and one whose processes are all dead is as
+// good as new.
 struct Slot {
   unsigned index = 0;
   BoxIds ids;
@@ -40,12 +41,15 @@ class Slots : public std::enable_shared_from_this<Slots> {
 
  private:
   std::unique_ptr<Slot> pick();
+  std::unique_ptr<Slot> make(unsigned index) const;
   Lease lease(std::unique_ptr<Slot> slot);
+  void take_back(std::unique_ptr<Slot> slot);
 
   unsigned owner_;
   bool own_ids_;
   unsigned next_ = 0;
-  std::vector<std::unique_ptr<Slot>> free_;
+  std::vector<std::unique_ptr<Slot>> free_;  // with their namespaces, the last one used last
+  std::set<unsigned> free_indices_;          // of those that have none
 };
 
 }  // namespace caisson::backend::native
