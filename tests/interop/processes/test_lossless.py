@@ -12,7 +12,8 @@ import pytest
 from rest.host import wait_until
 
 from .managed import output, remove, show, start, wait_for_end
-from .relay import STDOUT, Offsets, Refused
+from .lossless import Reader, Sender
+from .relay import Offsets, Refused
 from .stream import Stream, random_size
 
 ROUNDS = int(os.environ.get("CAISSON_ROUNDS", 2000))
@@ -25,58 +26,6 @@ def chance():
     seed = int(os.environ.get("CAISSON_SEED", random.SystemRandom().randrange(1 << 32)))
     print(f"CAISSON_SEED={seed}")
     return random.Random(seed)
-
-
-class Reader:
-    """Somebody who remembers how far he got, and checks every byte."""
-
-    def __init__(self, scene, offset=0, **options):
-        self.scene, self.next, self.options = scene, offset, {"confirm": "true", **options}
-        self.connection = None
-
-    def attach(self):
-        if self.connection is None:
-            query = {"from": self.next, **self.options}
-            self.connection = Offsets(self.scene.daemon, "s", "w", **query)
-            assert self.connection.hello["from"] == self.next
-            assert self.connection.hello["pid"] == self.scene.pid
-
-    def leave(self, how="cut"):
-        if self.connection is not None:
-            getattr(self.connection, how)()
-        self.connection = None
-
-    def accept(self, found):
-        if isinstance(found, dict):
-            return self.hear(found)
-        stream, offset, data = found
-        assert (stream, offset) == (STDOUT, self.next)
-        assert data == self.scene.stream.read(offset, len(data)), f"other bytes at {offset}"
-        self.next += len(data)
-        self.confirm()
-        return len(data)
-
-    def confirm(self):
-        self.connection.confirm(self.next)
-
-    def hear(self, event):
-        raise AssertionError(f"at {self.next} came {event}")
-
-    def read(self, size):
-        self.attach()
-        while size > 0:
-            found = self.connection.next()
-            assert found is not None, f"closed at {self.next}: {self.connection.protocol.close_rcvd}"
-            size -= self.accept(found)
-
-    def read_what_is_left(self):
-        """Of a connection whose other end was killed."""
-        try:
-            while self.connection and (found := self.connection.next()) is not None:
-                self.accept(found)
-        except OSError:
-            pass
-        self.leave()
 
 
 class Observer(Reader):
@@ -164,20 +113,13 @@ class Scene:
 
     def finish(self):
         """Everything up to the last byte, and then how it ended."""
-        self.reader.attach()
-        self.reader.connection.tell("close_input")
-        while not is_exit(found := self.reader.connection.next()):
-            self.reader.accept(found)
+        found = self.reader.finish()
         shown = wait_for_end(self.daemon.client, "s", "w")
         assert (found["exit_code"], shown["exit_code"]) == (0, 0)
         assert self.reader.next == shown["stdout"]["end"] == int(shown["stderr_preview"])
         for reader in [self.reader, *self.observers]:
             reader.leave()
         remove(self.daemon.client, "s", "w")
-
-
-def is_exit(found):
-    return isinstance(found, dict) and found["type"] == "exit"
 
 
 ACTIONS = {
@@ -275,53 +217,6 @@ def test_what_was_never_sent_cannot_be_confirmed(start_daemon):
         Offsets(daemon, "s", confirm="perhaps")
     assert (refused.value.status, refused.value.code) == (400, "validation_error")
     daemon.stop()
-
-
-class Sender:
-    """Sends numbered lines, and again what it was not told of as written."""
-
-    def __init__(self, daemon, chance):
-        self.daemon, self.chance = daemon, chance
-        self.lines = []
-        self.written = 0  # the first lines, as far as it was told
-        self.connection = None
-
-    def attach(self):
-        if self.connection is None:
-            self.connection = Offsets(self.daemon, "s")
-            assert self.written <= self.connection.hello["last_sequence"] <= len(self.lines)
-
-    def send(self):
-        """Some new lines behind those that may be lost, and one more time what is certainly written."""
-        self.attach()
-        for _ in range(self.chance.randint(0, 8)):
-            size = random_size(self.chance, 40_000)
-            self.lines.append(f"{len(self.lines)} ".encode() + self.chance.randbytes(size).hex().encode() + b"\n")
-        first = max(1, self.written - self.chance.randint(0, 3))
-        for sequence in range(first, len(self.lines) + 1):
-            self.connection.send(self.lines[sequence - 1], sequence)
-        return first
-
-    def send_and_hear(self):
-        for sequence in range(self.send(), len(self.lines) + 1):
-            assert self.connection.event("written")["sequence"] == sequence
-        self.written = len(self.lines)
-
-    def send_and_leave(self):
-        self.send()
-        self.connection.cut()
-        self.connection = None
-
-    def send_and_kill(self):
-        self.send()
-        self.kill()
-
-    def kill(self):
-        self.daemon.kill()
-        if self.connection:
-            self.connection.cut()
-            self.connection = None
-        self.daemon.start()
 
 
 def test_every_line_is_written_once_whatever_happens(start_daemon, chance):
