@@ -133,7 +133,11 @@ GuestBox::GuestBox(std::string id, std::shared_ptr<GuestChannel> channel, Identi
                    const wire::Processes& processes)
     : GuestBox(Unlistened{}, std::move(id), std::move(channel), identity, std::move(isolation),
                std::move(resources)) {
-  next_id_ = processes.last_id + 1;
+  std::set<std::uint64_t> known;
+  for (const wire::RunningProcess& running : processes.running) known.insert(running.id);
+  for (const wire::Exited& exited : processes.ended) known.insert(exited.id);
+  // A group is made before the guest hears of its process.
+  next_id_ = std::max(processes.last_id, resources_->retain_groups(known)) + 1;
   const std::uint64_t oom_kills = resources_->oom_kills();
   for (const wire::RunningProcess& running : processes.running) {
     const std::shared_ptr<GuestProcessState> state = channel_->expect(running.id);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "backend/box.h"
@@ -23,6 +24,9 @@ class BoxResources {
   // SIGKILL to all of it. Nothing when there is no such group; false when some may have escaped.
   virtual std::optional<bool> kill_group(std::uint64_t id) = 0;
   virtual void remove_group(std::uint64_t id) = 0;
+  // Ends and removes all groups but these; an owner that died may have left some. Gives the highest
+  // id among those that are there then, 0 without any.
+  virtual std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) = 0;
   virtual BoxUsage usage() = 0;
   // Ends every process of the box, the guest included, without waiting.
   virtual void kill() = 0;

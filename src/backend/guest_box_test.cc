@@ -35,7 +35,7 @@ class GuestBoxTakeover : public testing::Test {
   }
 
   Task<void> resume() {
-    const wire::Processes told = co_await channel_->resume();
+    const wire::Processes told = co_await channel_->resume(kToken);
     box_ =
         std::make_unique<GuestBox>("box", channel_, GuestBox::Identity{}, model::IsolationReport{},
                                    std::make_shared<NoResources>(), told);
@@ -43,6 +43,7 @@ class GuestBoxTakeover : public testing::Test {
 
   // What comes of the guest's list: nullopt when the box was taken over.
   std::optional<ErrorCode> take_over(const wire::Processes& processes) {
+    say(wire::Pong{kToken});
     say(processes);
     std::optional<std::exception_ptr> outcome;
     asio::co_spawn(io_, resume(), [&](const std::exception_ptr& end) { outcome = end; });
@@ -62,6 +63,8 @@ class GuestBoxTakeover : public testing::Test {
       if (!failure) exit = e;
     });
   }
+
+  static constexpr std::uint64_t kToken = 7;
 
   asio::io_context io_;
   UniqueFd peer_;

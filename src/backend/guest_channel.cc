@@ -125,13 +125,19 @@ void GuestChannel::listen() {
   wait_for_message();
 }
 
-Task<wire::Processes> GuestChannel::resume() {
+// The guest answers in order: when it has said our token, all questions of others are answered.
+// Every guest knows the token, whatever version of this program it came from.
+Task<wire::Processes> GuestChannel::resume(std::uint64_t token) {
+  wire::OwnerMessage mark = wire::Ping{token};
+  co_await send(std::move(mark), {});
   wire::OwnerMessage question = wire::ListProcesses{};
   co_await send(std::move(question), {});
+  bool ours = false;
   for (int read = 1;; ++read) {
     const Packet packet = co_await receive();
     wire::GuestMessage message = wire::decode_guest_message(packet.data);
-    if (auto* processes = std::get_if<wire::Processes>(&message)) {
+    if (const auto* pong = std::get_if<wire::Pong>(&message)) ours = ours || pong->token == token;
+    if (auto* processes = std::get_if<wire::Processes>(&message); processes != nullptr && ours) {
       check_processes(*processes);
       for (wire::Exited& exited : processes->ended) exited = plausible(exited);
       listen();

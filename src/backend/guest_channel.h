@@ -46,8 +46,9 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   void listen();
 
   // Instead of listen(), by an owner that takes over: all processes that the guest knows, each of
-  // them once. What it said to the last owner and nobody has read is dropped.
-  Task<wire::Processes> resume();
+  // them once. What it says to the owners before, who may have asked the same and died, is dropped.
+  // `token` is one that none of them has used.
+  Task<wire::Processes> resume(std::uint64_t token);
 
   // Announces a process; its Start message may be sent then.
   std::shared_ptr<GuestProcessState> expect(std::uint64_t id, bool announced = true);

@@ -356,12 +356,45 @@ TEST_F(GuestChannelTest, LetsOthersWorkWhileAGuestFloodsIt) {
   EXPECT_TRUE(run_until([&] { return started() == kMessages; }));
 }
 
+// An owner that is killed while it takes a box over has asked and not read the answer.
+TEST_F(GuestChannelTest, TakesTheAnswerToItsOwnQuestionAndDropsThoseOfOthers) {
+  std::optional<wire::Processes> told;
+  const auto resume = [&]() -> Task<void> { told = co_await channel_->resume(33); };
+  Outcome outcome;
+  spawn(resume(), outcome);
+  run_ready();
+  const auto heard = [this] {
+    return wire::decode_owner_message(receive_packet(peer_.get())->data);
+  };
+  EXPECT_EQ(heard(), wire::OwnerMessage(wire::Ping{33}));
+  EXPECT_EQ(heard(), wire::OwnerMessage(wire::ListProcesses{}));
+  // One asked before questions had tokens, one was killed before it asked, one before it read.
+  say(wire::Started{.id = 1, .pid = 5});
+  say(wire::Processes{.last_id = 1, .running = {{.id = 1, .pid = 5}}, .ended = {}});
+  say(wire::Pong{.token = 31});
+  say(wire::Pong{.token = 32});
+  say(wire::Processes{.last_id = 2, .running = {{.id = 1, .pid = 5}}, .ended = {}});
+  say(wire::Exited{.id = 1});
+  run_ready();
+  EXPECT_FALSE(outcome.has_value()) << "took an answer that was not its own";
+  say(wire::Pong{.token = 33});
+  say(wire::Exited{.id = 2});
+  say(wire::Processes{.last_id = 3});
+  ASSERT_TRUE(run_until([&] { return outcome.has_value(); }));
+  EXPECT_TRUE(succeeded(outcome));
+  EXPECT_EQ(told, wire::Processes{.last_id = 3});
+  const auto process = channel_->expect(4);
+  say(wire::Started{.id = 4, .pid = 6});
+  ASSERT_TRUE(run_until([&] { return process->started.is_set(); }));
+  EXPECT_TRUE(channel_->open());
+}
+
 // The same while it takes over: what was said before the list is dropped in more than one turn.
 TEST_F(GuestChannelTest, LetsOthersWorkWhileAGuestFloodsTheNextOwner) {
   for (std::uint64_t token = 0; token < 200; ++token) say(wire::Pong{.token = token});
   say(wire::Processes{.last_id = 3});
   std::optional<wire::Processes> told;
-  const auto resume = [&]() -> Task<void> { told = co_await channel_->resume(); };
+  const auto resume = [&]() -> Task<void> { told = co_await channel_->resume(199); };
   Outcome outcome;
   spawn(resume(), outcome);
   bool others_worked = false;

@@ -77,18 +77,15 @@ KeeperProcess::~KeeperProcess() {
 
 void KeeperProcess::connect() {
   socket_ = try_connect();
-  if (socket_) {
-    try {
-      entries_ = ask_for_entries();
-      return;
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::busy) throw;
-      // One that holds nothing ends when its last owner goes, perhaps just now.
-      log::info("the keeper has ended and is replaced", "state", name_, "error", error.what());
-    }
+  std::optional<KeptEntries> kept = socket_ ? ask_for_entries() : std::nullopt;
+  if (!kept) {
+    // One that holds nothing ends when its last owner goes, perhaps just now.
+    if (socket_) log::info("the keeper has ended and is replaced", "state", name_);
+    start();
+    kept = ask_for_entries();
   }
-  start();
-  entries_ = ask_for_entries();
+  if (!kept) throw Error(ErrorCode::internal_error, str(name_, ": the keeper has ended"));
+  entries_ = std::move(*kept);
 }
 
 UniqueFd KeeperProcess::try_connect() const {
@@ -132,29 +129,44 @@ std::optional<Packet> KeeperProcess::receive() const {
     return receive_packet(socket_.get());
   } catch (const SystemError& error) {
     if (error.error_number() != EAGAIN) throw;
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    check_syscall("keeper", ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size));
-    const pid_t pid = process_.running() ? process_.pid() : peer.pid;
-    throw Error(ErrorCode::busy, str(name_, ": the keeper of its boxes (process ", pid,
+    throw Error(ErrorCode::busy, str(name_, ": the keeper of its boxes (process ", peer(),
                                      ") does not answer; try again when it runs, or kill it to "
                                      "begin without these boxes"));
   }
 }
 
-KeptEntries KeeperProcess::ask_for_entries() {
-  send_packet(socket_.get(), wire::encode(wire::KeeperRequest(wire::TellAll{})));
-  KeptEntries entries;
-  for (;;) {
-    std::optional<Packet> packet = receive();
-    if (!packet) throw Error(ErrorCode::internal_error, str(name_, ": the keeper has ended"));
-    wire::KeeperReply reply = wire::decode_keeper_reply(packet->data);
-    if (const auto* all = std::get_if<wire::KeptAll>(&reply)) {
-      pid_ = all->pid;
-      return entries;
+pid_t KeeperProcess::peer() const {
+  if (process_.running()) return process_.pid();
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  check_syscall("keeper", ::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size));
+  return peer.pid;
+}
+
+// Whatever else than its end keeps us from understanding it: it lives, and has the boxes.
+std::optional<KeptEntries> KeeperProcess::ask_for_entries() {
+  try {
+    send_packet(socket_.get(), wire::encode(wire::KeeperRequest(wire::TellAll{})));
+    KeptEntries entries;
+    while (std::optional<Packet> packet = receive()) {
+      wire::KeeperReply reply = wire::decode_keeper_reply(packet->data);
+      if (const auto* all = std::get_if<wire::KeptAll>(&reply)) {
+        pid_ = all->pid;
+        return entries;
+      }
+      wire::Kept& kept = std::get<wire::Kept>(reply);
+      entries.emplace(kept.name, entry_of(kept.data, std::move(packet->fds)));
     }
-    wire::Kept& kept = std::get<wire::Kept>(reply);
-    entries.emplace(kept.name, entry_of(kept.data, std::move(packet->fds)));
+    return std::nullopt;
+  } catch (const Error& error) {
+    const auto* failed = dynamic_cast<const SystemError*>(&error);
+    const int number = failed == nullptr ? 0 : failed->error_number();
+    if (number == EPIPE || number == ECONNRESET) return std::nullopt;
+    if (error.code() == ErrorCode::busy) throw;
+    throw Error(ErrorCode::busy,
+                str(name_, ": what the keeper of its boxes (process ", peer(),
+                    ") holds cannot be taken over: ", error.what(),
+                    "; raise the limit of open files, or kill it to begin without these boxes"));
   }
 }
 
@@ -213,7 +225,7 @@ bool KeeperProcess::replace() {
   if (process_.running()) process_.wait();
   try {
     start();
-    ask_for_entries();
+    if (!ask_for_entries()) throw Error(ErrorCode::internal_error, "it ended at once");
   } catch (const Error& error) {
     log::error("no keeper; boxes will not survive a restart", "error", error.what());
     return false;

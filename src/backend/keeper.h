@@ -42,8 +42,8 @@ class Keeper {
 class KeeperProcess final : public Keeper {
  public:
   // Finds the directory's keeper, or starts one. The caller has made sure that it is the only owner
-  // (a lock on the directory). Throws `busy` when there is one that says nothing for so long: what
-  // it holds would be lost with another.
+  // (a lock on the directory). Throws `busy` when there is one that says nothing for so long, or
+  // holds more than this process can take: what it holds would be lost with another.
   explicit KeeperProcess(const std::filesystem::path& directory,
                          std::chrono::milliseconds patience = std::chrono::seconds(30));
   ~KeeperProcess() override;  // it lives on if it holds anything
@@ -69,7 +69,8 @@ class KeeperProcess final : public Keeper {
   void connect();
   void start();
   UniqueFd try_connect() const;
-  KeptEntries ask_for_entries();
+  std::optional<KeptEntries> ask_for_entries();  // nothing: it has ended
+  pid_t peer() const;
   std::optional<Packet> receive() const;
   void send(const wire::KeeperRequest& request, const std::vector<int>& fds);
   bool replace();

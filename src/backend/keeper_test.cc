@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,8 +11,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -122,6 +125,30 @@ TEST_F(KeeperTest, IsNotReplacedWhenItOnlyDoesNotAnswer) {
   KeeperProcess keeper(directory_.path());
   EXPECT_EQ(keeper.pid(), pid);
   EXPECT_EQ(keeper.take_entries()["a"].data, "one");
+}
+
+// Everything would be lost with the keeper, and is there for an owner that may have more.
+TEST_F(KeeperTest, IsNotReplacedWhenWhatItHoldsDoesNotFit) {
+  auto [read_end, write_end] = make_pipe();
+  {
+    KeeperProcess keeper(directory_.path());
+    keeper.keep("a", "one", std::vector<int>(16, read_end.get()));
+  }
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(read_end.get());
+  ::close(next);
+  const rlimit few{static_cast<rlim_t>(next) + 8, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::optional<ErrorCode> refused;
+  try {
+    const KeeperProcess poor(directory_.path());
+  } catch (const Error& error) {
+    refused = error.code();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(refused, ErrorCode::busy);
+  EXPECT_EQ(KeeperProcess(directory_.path()).take_entries()["a"].fds.size(), 16u);
 }
 
 TEST_F(KeeperTest, IsReplacedWhenItTakesNothing) {

@@ -10,6 +10,7 @@ class NoResources final : public BoxResources {
   std::vector<UniqueFd> make_group(std::uint64_t, std::uint64_t) override { return {}; }
   std::optional<bool> kill_group(std::uint64_t) override { return std::nullopt; }
   void remove_group(std::uint64_t) override {}
+  std::uint64_t retain_groups(const std::set<std::uint64_t>&) override { return 0; }
   BoxUsage usage() override { return {}; }
   void kill() override {}
   Task<void> release() override { co_return; }

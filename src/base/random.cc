@@ -19,6 +19,12 @@ void fill_randomly(void* bytes, std::size_t size) {
   }
 }
 
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  fill_randomly(&number, sizeof number);
+  return number;
+}
+
 std::string random_hex(std::size_t bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string random(bytes, '\0');

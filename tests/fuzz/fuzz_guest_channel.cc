@@ -29,6 +29,8 @@ using backend::GuestChannel;
 using backend::GuestProcessState;
 using fuzz::require;
 
+constexpr std::uint64_t kToken = 1;  // of the owner that takes over
+
 int open_descriptors() {
   DIR* directory = ::opendir("/proc/self/fd");
   require(directory != nullptr);
@@ -102,7 +104,7 @@ Task<void> follow(backend::Process& process, bool may_fail, unsigned& waiting) {
 // As the daemon does after a restart: what runs in the box is followed, and more is started.
 Task<void> take_over(asio::io_context& io, std::shared_ptr<GuestChannel> channel,
                      Inheritance& held) {
-  const wire::Processes told = co_await channel->resume();
+  const wire::Processes told = co_await channel->resume(kToken);
   held.box = std::make_unique<backend::GuestBox>("box", channel, backend::GuestBox::Identity{},
                                                  model::IsolationReport{},
                                                  std::make_shared<backend::NoResources>(), told);
@@ -170,6 +172,8 @@ void converse(const fuzz::ChannelScript& script) {
   } else {
     channel->listen();
   }
+  // The script is what it says once it has heard the question.
+  if (taking_over) send_packet(theirs.get(), wire::encode(wire::GuestMessage(wire::Pong{kToken})));
   for (const fuzz::ScriptedPacket& packet : script.packets) {
     send_anything(theirs.get(), packet);
     if (packet.turn_after) turn(io);

@@ -257,6 +257,15 @@ void BoxCgroup::try_remove_group(std::uint64_t id) {
   gone_oom_kills_ += oom_kills;
 }
 
+std::uint64_t BoxCgroup::retain_groups(const std::set<std::uint64_t>& ids) {
+  for (const std::uint64_t id : std::set<std::uint64_t>(groups_)) {
+    if (ids.contains(id)) continue;
+    kill_group(id);
+    remove_group(id);
+  }
+  return groups_.empty() ? 0 : *groups_.rbegin();
+}
+
 void BoxCgroup::find_groups() {
   const auto note = [this](std::string_view name, std::string_view prefix) {
     if (!name.starts_with(prefix)) return;

@@ -71,6 +71,10 @@ class BoxCgroup {
   // One attempt; more of them when other groups are made and removed, the last with the box.
   void remove_group(std::uint64_t id);
 
+  // Kills and removes all groups but these. Gives the highest id among those that are left then,
+  // because a process is still ending in them or because they are these; 0 without any.
+  std::uint64_t retain_groups(const std::set<std::uint64_t>& ids);
+
   // One attempt. False while processes are still inside, ending ones included; true from then on.
   bool try_remove();
 

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ctime>
@@ -14,6 +15,7 @@
 
 #include "backend/native/cgroup_place.h"
 #include "base/child_process.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -323,6 +325,26 @@ TEST_F(CgroupTest, TheNextOwnerFindsTheGroupsOfABox) {
   EXPECT_NE(adopted.kill_group(12), std::nullopt);
   EXPECT_TRUE(killed(within));
   EXPECT_TRUE(killed(beside));
+  box.abandon();
+  EXPECT_TRUE(adopted.try_remove());
+  EXPECT_TRUE(owner.remove());
+}
+
+// An owner makes a group before the guest hears of its process, and may be killed in between.
+TEST_F(CgroupTest, AGroupThatNobodySpeaksOfIsInNobodysWay) {
+  CgroupOwner owner(host_, owner_);
+  BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
+  box.make_group(3, 0);
+  ChildProcess stranger = inhabit(box.make_group(4, kMemory));
+  box.make_group(5, kMemory);
+  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory});
+  adopted.retain_groups({3});
+  EXPECT_TRUE(killed(stranger));
+  // It leaves its group a moment after it is seen to have ended.
+  const Deadline deadline = Clock::now() + std::chrono::seconds(60);
+  while (adopted.retain_groups({3}) != 3 && Clock::now() < deadline) ::usleep(1000);
+  EXPECT_EQ(adopted.retain_groups({3}), 3u);
+  EXPECT_EQ(adopted.make_group(5, kMemory).size(), adopted.join_fds().size());
   box.abandon();
   EXPECT_TRUE(adopted.try_remove());
   EXPECT_TRUE(owner.remove());

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -123,7 +124,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
   adopted.insert(told.name);
   skip_name(told.name);
   const asio::steady_timer deadline = close_when_late(*channel, executor);
-  const wire::Processes processes = co_await channel->resume();
+  const wire::Processes processes = co_await channel->resume(random_number());
   boxes.push_back({channel, resources});
   watch_locks();
   const GuestBox::Identity identity{kPayloadId, kPayloadId};

@@ -57,6 +57,10 @@ void NativeResources::remove_group(std::uint64_t id) {
   if (cgroup_) cgroup_->remove_group(id);
 }
 
+std::uint64_t NativeResources::retain_groups(const std::set<std::uint64_t>& ids) {
+  return cgroup_ ? cgroup_->retain_groups(ids) : 0;
+}
+
 BoxUsage NativeResources::usage() {
   if (!cgroup_) return {};
   const CgroupUsage used = cgroup_->usage();

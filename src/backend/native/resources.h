@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class NativeResources final : public BoxResources {
   std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes) override;
   std::optional<bool> kill_group(std::uint64_t id) override;
   void remove_group(std::uint64_t id) override;
+  std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) override;
   BoxUsage usage() override;
   void kill() override;
   std::string end_reason() const override { return end_reason_; }

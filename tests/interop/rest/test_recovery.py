@@ -89,6 +89,39 @@ def test_many_sessions_survive_many_kills(start_daemon):
     daemon.stop()
 
 
+def unread_bytes(pid):
+    """What waits in the first unix socket of a process."""
+    links = (os.readlink(f"/proc/{pid}/fd/{fd}") for fd in sorted(os.listdir(f"/proc/{pid}/fd"), key=int))
+    inode = next(link for link in links if link.startswith("socket:"))[8:-1]
+    lines = subprocess.run(["ss", "-xanH"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return next(int(fields[2]) for fields in map(str.split, lines) if fields[5] == inode)
+
+
+def test_a_daemon_that_is_killed_while_it_takes_over_loses_nothing(start_daemon):
+    """It has asked the guest what runs, and the answer is there for a daemon that has not asked."""
+    daemon = start_daemon()
+    process = {"command": "sleep", "args": ["7011.5"], "process_id": "p"}
+    daemon.client.output("s", "echo kept > file")
+    pid = daemon.client("POST", session_path("s") + "/managed-process", process).json["pid"]
+    guest = daemon.process_one("s")
+    daemon.kill()
+    for _ in range(3):
+        os.kill(guest, signal.SIGSTOP)
+        before = unread_bytes(guest)
+        daemon.launch()
+        wait_until(lambda: unread_bytes(guest) > before, "the question")
+        daemon.process.kill()
+        daemon.process.wait()
+        os.kill(guest, signal.SIGCONT)
+        wait_until(lambda: unread_bytes(guest) == 0, "the answer")
+    daemon.start()
+    for _ in range(3):
+        assert daemon.client.output("s", "cat file") == "kept"
+        shown = daemon.client("GET", session_path("s") + "/managed-process/p").json
+        assert (shown["pid"], shown["status"]) == (pid, "running")
+    daemon.stop()
+
+
 def test_a_command_ends_with_the_daemon_that_ran_it(start_daemon):
     daemon = start_daemon()
     caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7002.5; echo late > late"})
