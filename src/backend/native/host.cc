@@ -177,7 +177,7 @@ Host inspect_host() {
     (directory ? host.mounted_directories : host.mounted_files).push_back(std::move(path));
   }
   read_etc(host);
-  host.proc_entries = readable_proc_entries();
+  host.masked_paths = masked_proc_paths(readable_proc_entries());
   for (const char* name : {"user", "mnt", "pid", "ipc", "uts", "cgroup", "net"}) {
     struct stat info {};
     const std::string path = str("/proc/self/ns/", name);

@@ -25,7 +25,7 @@ struct Host {
   // would cost every box a mount, and show the old content anyway once the host replaces it.
   std::vector<std::string> etc_directories;
   std::vector<std::pair<std::string, std::string>> etc_files;
-  std::vector<std::string> proc_entries;  // see proc_masks.h
+  std::vector<std::string> masked_paths;  // see proc_masks.h
   std::string hostname = "box";
   std::string resolv_conf;       // for boxes with a network
   std::string resolver_problem;  // why names cannot be resolved in boxes; empty: they can

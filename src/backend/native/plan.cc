@@ -283,9 +283,7 @@ class BoxPlanner {
   void add_proc() {
     plan_.emplace_back(MountProc{"/proc"});
     if (!request_.mask_proc) return;
-    for (std::string& path : masked_proc_paths(host_.proc_entries)) {
-      plan_.emplace_back(MaskPath{std::move(path)});
-    }
+    for (const std::string& path : host_.masked_paths) plan_.emplace_back(MaskPath{path});
     for (std::string& path : read_only_proc_paths()) {
       plan_.emplace_back(MakeReadOnly{std::move(path)});
     }
@@ -391,7 +389,7 @@ BoxPlan plan_box(const Host& host, const BoxRequest& request) {
     plan.finish.guest.own_inode_paths = system_directories(host, request.image);
   }
   if (request.mask_proc) {
-    plan.finish.guest.masked_paths = masked_proc_paths(host.proc_entries);
+    plan.finish.guest.masked_paths = host.masked_paths;
     plan.finish.guest.read_only_paths = read_only_proc_paths();
   }
   return plan;
