@@ -1,9 +1,11 @@
 // Verbs that hold what the kernel keeps for everybody, for tests of whether others still get
 // theirs.
 #include <fcntl.h>
+#include <linux/rtnetlink.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +97,29 @@ int run_watch(const Words& words) {
 int run_flock(const Words& words) {
   const UniqueFd file(::open(words.at(0).c_str(), O_RDONLY | O_CLOEXEC));
   say(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? "locked" : "refused " + errno_name(errno));
+  wait_for_end_of_input();
+  return 0;
+}
+
+// Requests that are refused; nobody reads why.
+int run_hold_netlink(const Words& words) {
+  struct {
+    nlmsghdr header;
+    ifaddrmsg body;
+  } request{};
+  request.header.nlmsg_len = sizeof request;
+  request.header.nlmsg_type = RTM_NEWADDR;
+  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+  std::vector<UniqueFd> sockets;
+  const auto wanted = static_cast<std::size_t>(std::atoll(words.at(0).c_str()));
+  while (sockets.size() < wanted) {
+    sockets.emplace_back(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    if (!sockets.back()) break;
+    for (int i = 0; i < 400; ++i) {
+      if (::send(sockets.back().get(), &request, sizeof request, MSG_DONTWAIT) < 0) break;
+    }
+  }
+  say("held");
   wait_for_end_of_input();
   return 0;
 }

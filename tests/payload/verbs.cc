@@ -232,6 +232,7 @@ constexpr Verb kVerbs[] = {
     {"hold-fds", "N            (held until standard input ends)", run_hold_fds},
     {"hold-count", "KIND         (inotify, signals, timers or queues; likewise)", run_hold_count},
     {"hold-locks", "FILE N [orphan] (held until standard input ends)", run_hold_locks},
+    {"hold-netlink", "N            (held until standard input ends)", run_hold_netlink},
     {"watch", "DIRECTORY    (until standard input ends)", run_watch},
     {"flock", "FILE         (held until standard input ends)", run_flock},
     {"stop-others", "            (until it is killed)", run_stop_others},

@@ -28,6 +28,9 @@ int run_fixture(const Words& words);
 // hold-locks FILE N [orphan]: N byte-range locks on the file, until the end of standard input.
 int run_hold_locks(const Words& words);
 
+// hold-netlink N: fills N netlink sockets with answers, until the end of standard input.
+int run_hold_netlink(const Words& words);
+
 // watch DIRECTORY: prints "watching" and, at the end of standard input, "saw N".
 int run_watch(const Words& words);
 

@@ -88,19 +88,19 @@ TEST_F(IsolationLimits, I15ABoxWhoseProcessesAreUsedUpStillExecutes) {
   destroy(*box);
 }
 
-// A box that holds file locks, which its user may take like any other.
-class IsolationLocks : public Isolation {
+// A box that holds what any program may ask the kernel for, and too much of it.
+class IsolationHoards : public Isolation {
  protected:
   struct Holder {
     UniqueFd hold;
     UniqueFd output;
     std::unique_ptr<backend::Process> process;
   };
-  Holder hold_locks(backend::Box& box, std::vector<std::string> words) {
+  Holder hold(backend::Box& box, std::vector<std::string> words) {
     auto [input, hold] = make_pipe();
     auto [output, output_end] = make_pipe();
     backend::ProcessSpec holder;
-    holder.argv = {kPayload, "hold-locks"};
+    holder.argv = {kPayload};
     holder.argv.insert(holder.argv.end(), words.begin(), words.end());
     holder.env = backend::default_environment();
     backend::Stdio stdio{std::move(input), std::move(output_end), open_file("/dev/null", O_WRONLY)};
@@ -108,21 +108,21 @@ class IsolationLocks : public Isolation {
     return {std::move(hold), std::move(output), std::move(process)};
   }
 
-  void expect_ended(const std::vector<std::string>& words) {
+  void expect_ended(const std::vector<std::string>& words, std::string_view reason) {
     const std::unique_ptr<backend::Box> neighbour = create_box(spec());
-    Holder modest = hold_locks(*neighbour, {"/tmp/locked", "1000"});
+    Holder modest = hold(*neighbour, {"hold-locks", "/tmp/locked", "1000"});
     char line[16] = {};
     ASSERT_GT(::read(modest.output.get(), line, sizeof line - 1), 0);
     EXPECT_STREQ(line, "held\n");
 
     const std::unique_ptr<backend::Box> hoarder = create_box(spec());
-    Holder immodest = hold_locks(*hoarder, words);
+    Holder immodest = hold(*hoarder, words);
     try {
       finish(immodest.process->wait());
       FAIL() << "the box was not ended";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::box_lost);
-      EXPECT_NE(std::string_view(error.what()).find("file locks"), std::string_view::npos)
+      EXPECT_NE(std::string_view(error.what()).find(reason), std::string_view::npos)
           << error.what();
     }
     destroy(*hoarder);
@@ -133,12 +133,16 @@ class IsolationLocks : public Isolation {
   }
 };
 
-TEST_F(IsolationLocks, I15ABoxThatFillsTheKernelWithFileLocksIsEnded) {
-  expect_ended({"/tmp/locked", "1000000"});
+TEST_F(IsolationHoards, I15ABoxThatFillsTheKernelWithFileLocksIsEnded) {
+  expect_ended({"hold-locks", "/tmp/locked", "1000000"}, "file locks");
 }
 
-TEST_F(IsolationLocks, I15SoIsOneWhoseLocksOutliveTheProcessThatTookThem) {
-  expect_ended({"/tmp/locked", "1000000", "orphan"});
+TEST_F(IsolationHoards, I15SoIsOneWhoseLocksOutliveTheProcessThatTookThem) {
+  expect_ended({"hold-locks", "/tmp/locked", "1000000", "orphan"}, "file locks");
+}
+
+TEST_F(IsolationHoards, I15ABoxThatFillsTheKernelWithNetlinkAnswersIsEnded) {
+  expect_ended({"hold-netlink", "1000"}, "netlink");
 }
 
 }  // namespace

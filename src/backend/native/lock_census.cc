@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -23,7 +25,9 @@ namespace caisson::backend::native {
 
 namespace {
 
-constexpr std::size_t kMostLines = 65'536;
+constexpr std::size_t kMostLines = 16'384;
+// The kernel stops all locking for every page of the list, which takes long on a busy machine.
+constexpr auto kPatience = std::chrono::seconds(5);
 constexpr std::uint64_t kGrowthKb = 32u << 10;
 constexpr int kMostAncestors = 4096;
 
@@ -144,7 +148,7 @@ std::optional<std::string> LockCensus::crowded_file() const {
   return most->first;
 }
 
-std::optional<LockCensus::Culprit> find_lock_hoarder(const std::set<pid_t>& guests) {
+LockLook look_for_lock_hoarder(const std::set<pid_t>& guests) {
   LockCensus census([&](pid_t process) { return guest_of(guests, process); },
                     [](pid_t process, const std::string& file) {
                       return hides_descriptors(process) || has_open(process, file);
@@ -153,7 +157,9 @@ std::optional<LockCensus::Culprit> find_lock_hoarder(const std::set<pid_t>& gues
   // The kernel gives whole lines, a page of them at a time.
   std::string buffer(1u << 16, '\0');
   bool more = true;
+  const Deadline deadline = Clock::now() + kPatience;
   for (std::size_t lines = 0; more && lines < kMostLines;) {
+    if (Clock::now() > deadline) return {.culprit = std::nullopt, .complete = false};
     const ssize_t got = ::read(locks.get(), buffer.data(), buffer.size());
     check_syscall("/proc/locks", got);
     if (got == 0) break;
@@ -163,12 +169,11 @@ std::optional<LockCensus::Culprit> find_lock_hoarder(const std::set<pid_t>& gues
       more = more && census.count(line);
     }
   }
-  if (census.culprit()) return census.culprit();
+  if (census.culprit()) return {.culprit = census.culprit()};
   const std::optional<std::string> file = census.crowded_file();
-  if (!file) return std::nullopt;
-  const std::optional<pid_t> guest = find_opener(guests, *file);
-  if (!guest) return std::nullopt;
-  return LockCensus::Culprit{.guest = *guest, .locks = kMostLocks + 1};
+  const std::optional<pid_t> guest = file ? find_opener(guests, *file) : std::nullopt;
+  if (!guest) return {};
+  return {.culprit = LockCensus::Culprit{.guest = *guest, .locks = kMostLocks + 1}};
 }
 
 bool KernelGrowth::worth_a_look(std::string_view meminfo) {

@@ -14,7 +14,7 @@
 namespace caisson::backend::native {
 
 // What a box may hold while the host's kernel memory grows. A lock takes some 200 bytes.
-inline constexpr std::uint64_t kMostLocks = 8192;
+inline constexpr std::uint64_t kMostLocks = 4096;
 
 // One line of /proc/locks that is a lock in force; nothing for one that is waited for.
 struct HeldLock {
@@ -62,9 +62,13 @@ class LockCensus {
   std::optional<Culprit> culprit_;
 };
 
-// Looks at the first 65,536 locks that the kernel lists, of each processor the newest first: to
-// list a million would take minutes. May take a second.
-std::optional<LockCensus::Culprit> find_lock_hoarder(const std::set<pid_t>& guests);
+// Looks at the first 16,384 locks that the kernel lists, of each processor the newest first, and
+// for five seconds at most: to list a million would take minutes.
+struct LockLook {
+  std::optional<LockCensus::Culprit> culprit;
+  bool complete = true;  // otherwise the time was up
+};
+LockLook look_for_lock_hoarder(const std::set<pid_t>& guests);
 
 // Whether the kernel's memory has grown by so much since it was last looked into that locks may be
 // the reason.

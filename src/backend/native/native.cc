@@ -126,7 +126,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
   const asio::steady_timer deadline = close_when_late(*channel, executor);
   const wire::Processes processes = co_await channel->resume(random_number());
   boxes.push_back({channel, resources});
-  watch_locks();
+  watch_kernel_memory();
   const GuestBox::Identity identity{kPayloadId, kPayloadId};
   co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", told.name), channel,
                                        identity, expect(spec), resources, processes);

@@ -171,7 +171,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
   }
   std::erase_if(boxes, [](const Living& box) { return box.channel.expired(); });
   boxes.push_back({channel, resources});
-  watch_locks();
+  watch_kernel_memory();
   co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", name), channel, identity,
                                        std::move(report), resources);
 }

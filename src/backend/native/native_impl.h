@@ -37,9 +37,9 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Task<void> stop();
 
   // For as long as there are boxes; called when there is a new one.
-  void watch_locks();
+  void watch_kernel_memory();
   static Task<void> watch_until_idle(std::weak_ptr<Impl> backend);
-  Task<void> end_lock_hoarders();
+  Task<bool> end_hoarders();  // false: look again soon
 
   void sweep(const CgroupHost& cgroup_host);
   void skip_name(const std::string& name);
