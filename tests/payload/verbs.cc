@@ -236,6 +236,8 @@ constexpr Verb kVerbs[] = {
     {"watch", "DIRECTORY    (until standard input ends)", run_watch},
     {"flock", "FILE         (held until standard input ends)", run_flock},
     {"stop-others", "            (until it is killed)", run_stop_others},
+    {"exhaust", "             (all held until standard input ends)", run_exhaust},
+    {"daily-work", "DIRECTORY [host]", run_daily_work},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 

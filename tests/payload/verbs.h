@@ -37,4 +37,11 @@ int run_watch(const Words& words);
 // flock FILE: prints "locked" or why not, and keeps the lock until the end of standard input.
 int run_flock(const Words& words);
 
+// exhaust: takes all it gets of everything that is counted or kept for the whole host, prints a
+// line for each kind and "exhausted", and keeps it until the end of standard input.
+int run_exhaust(const Words& words);
+
+// daily-work DIRECTORY [host]: a little of the same, and more where no filter is; prints "done".
+int run_daily_work(const Words& words);
+
 }  // namespace caisson::payload
