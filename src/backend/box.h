@@ -73,7 +73,8 @@ class Process {
   virtual std::int64_t pid() const = 0;  // as seen inside the box
   // The master of its terminal, once.
   virtual UniqueFd take_terminal() = 0;
-  // Resolves once, when the process has ended. Throws box_lost when the box ends first.
+  // Resolves once, when the process has ended. Throws box_lost when the box ends first. A process
+  // that is killed and does not end takes its box with it, about a second later.
   virtual Task<ProcessExit> wait() = 0;
   // Sent in order with respect to start(); a process that is gone is not an error.
   virtual void signal(int signal_number, SignalTarget target) = 0;
@@ -113,7 +114,8 @@ class Box {
   virtual bool alive() const = 0;
 
   // Throws command_not_started when the program cannot be executed (the message names it and the
-  // reason), box_lost when the box is gone.
+  // reason), timeout when others in the box keep it from being executed, box_lost when the box is
+  // gone.
   virtual Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) = 0;
 
   virtual Task<BoxUsage> usage() = 0;

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <utility>
 
+#include "async/patience.h"
+#include "backend/kill_watch.h"
 #include "base/error.h"
 #include "base/exhaustion.h"
 #include "base/str.h"
@@ -41,14 +43,16 @@ Error start_error(const ProcessSpec& spec, const wire::StartFailed& failure) {
   return {ErrorCode::command_not_started, str(program, ": cannot be executed: ", reason)};
 }
 
+// Why we closed the channel, or ended the box, if it was us.
+Error lost(const GuestChannel& channel, const BoxResources& resources, std::string_view when) {
+  if (!channel.close_reason().empty()) return {ErrorCode::box_lost, channel.close_reason()};
+  const std::string reason = resources.end_reason();
+  return {ErrorCode::box_lost, str("the box ended ", when, reason.empty() ? "" : ": ", reason)};
+}
+
 std::optional<wire::TerminalSize> wire_size(const std::optional<TerminalSize>& size) {
   if (!size) return std::nullopt;
   return wire::TerminalSize{.rows = size->rows, .columns = size->columns};
-}
-
-Error lost(std::string_view what, const BoxResources& resources) {
-  const std::string reason = resources.end_reason();
-  return {ErrorCode::box_lost, reason.empty() ? std::string(what) : str(what, ": ", reason)};
 }
 
 class GuestProcess final : public Process {
@@ -60,6 +64,9 @@ class GuestProcess final : public Process {
         channel_(std::move(channel)),
         state_(std::move(state)),
         resources_(std::move(resources)) {}
+  ~GuestProcess() override {
+    if (kill_watch_) kill_watch_->stop();
+  }
 
   const ProcessSpec& spec() const { return spec_; }
   std::uint64_t id() const override { return id_; }
@@ -69,7 +76,7 @@ class GuestProcess final : public Process {
   Task<ProcessExit> wait() override {
     co_await state_->ended.wait();
     if (state_->failure) throw start_error(spec_, *state_->failure);
-    if (!state_->exit) throw lost("the box ended while the command ran", *resources_);
+    if (!state_->exit) throw lost(*channel_, *resources_, "while the command ran");
     const wire::Exited& report = *state_->exit;
     ProcessExit exit;
     if (WIFSIGNALED(report.status)) {
@@ -87,9 +94,11 @@ class GuestProcess final : public Process {
 
   void signal(int signal_number, SignalTarget target) override {
     channel_->send_now(wire::Signal{id_, signal_number, target == SignalTarget::group});
+    if (signal_number == SIGKILL) expect_end();
   }
 
   bool kill_all() override {
+    expect_end();
     if (const std::optional<bool> complete = resources_->kill_group(id_)) return *complete;
     signal(SIGKILL, SignalTarget::group);
     return true;
@@ -103,12 +112,30 @@ class GuestProcess final : public Process {
   void put_to_use() override { state_->oom_kills_before = resources_->oom_kills(); }
 
  private:
+  // A signal to the group comes also when the process itself has ended.
+  void expect_end() {
+    if (kill_watch_ || state_->ended.is_set()) return;
+    kill_watch_ = std::make_shared<KillWatch>(channel_->executor(), state_, channel_, resources_);
+    kill_watch_->begin();
+  }
+
   std::uint64_t id_;
   ProcessSpec spec_;  // for error messages; its environment is gone
   std::shared_ptr<GuestChannel> channel_;
   std::shared_ptr<GuestProcessState> state_;
   std::shared_ptr<BoxResources> resources_;
+  std::shared_ptr<KillWatch> kill_watch_;  // none: it was not killed
 };
+
+// False: the guest has not answered in the time in which a program can be executed.
+Task<bool> is_started(std::shared_ptr<GuestProcessState> state) {
+  constexpr std::chrono::seconds kLongest{30};
+  Patience patience(kLongest, Clock::now());
+  while (!co_await state->started.wait_until(patience.next_look())) {
+    if (patience.over(Clock::now())) co_return false;
+  }
+  co_return true;
+}
 
 }  // namespace
 
@@ -204,12 +231,19 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   }
   auto process = std::make_unique<GuestProcess>(id, std::move(spec), channel, state, resources);
   if (!process->spec().confirm_start) co_return process;
-  co_await state->started.wait();
+  if (!co_await is_started(state)) {
+    process->signal(SIGKILL, SignalTarget::process);
+    co_await state->ended.wait();
+    resources->remove_group(id);
+    throw Error(ErrorCode::timeout,
+                str(printable(process->spec().argv.at(0)),
+                    ": not started within 30 seconds: another process of the box stops it"));
+  }
   if (state->failure) {
     resources->remove_group(id);
     throw start_error(process->spec(), *state->failure);
   }
-  if (state->pid == 0) throw lost("the box ended while a command started", *resources);
+  if (state->pid == 0) throw lost(*channel, *resources, "while a command started");
   co_return process;
 }
 

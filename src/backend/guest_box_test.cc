@@ -4,11 +4,14 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <csignal>
 #include <limits>
+#include <string>
 
 #include "backend/no_resources_for_test.h"
 #include "base/error.h"
 #include "base/seqpacket.h"
+#include "base/str.h"
 
 namespace caisson::backend {
 namespace {
@@ -114,6 +117,30 @@ TEST_F(GuestBoxTakeover, CutsTimesThatNoProcessCanHaveUsed) {
     EXPECT_GT(exit->user_time.count(), 0);
     EXPECT_GT((exit->user_time + exit->system_time).count(), exit->user_time.count());
   }
+}
+
+TEST_F(GuestBoxTakeover, GivesUpABoxWhoseProcessIsKilledAndDoesNotEnd) {
+  ASSERT_EQ(take_over({.last_id = 7, .running = {{.id = 7, .pid = 12, .remember = true}}}),
+            std::nullopt);
+  const auto process = box_->find_process(7);
+  ASSERT_TRUE(process);
+  std::string failure;
+  asio::co_spawn(io_, process->wait(), [&](const std::exception_ptr& thrown, const ProcessExit&) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const Error& error) {
+      failure = str(to_string(error.code()), ": ", error.what());
+    }
+  });
+  process->signal(SIGTERM, SignalTarget::group);
+  process->signal(SIGKILL, SignalTarget::group);
+  const Deadline deadline = Clock::now() + std::chrono::seconds(60);
+  io_.restart();
+  while (failure.empty() && io_.run_one_until(deadline) > 0) {
+  }
+  EXPECT_EQ(failure,
+            "box_lost: the box was destroyed because a process in it was killed and did not end");
+  EXPECT_FALSE(box_->alive());
 }
 
 // One of two processes with the same id would be waited for without end.

@@ -211,8 +211,9 @@ void GuestChannel::dispatch(const wire::GuestMessage& message, std::vector<Uniqu
   }
 }
 
-void GuestChannel::close() {
+void GuestChannel::close(std::string reason) {
   if (!open()) return;
+  close_reason_ = std::move(reason);
   boost::system::error_code ignored;
   socket_.close(ignored);
   for (const auto& [id, process] : std::exchange(processes_, {})) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "async/event.h"
@@ -57,12 +58,15 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   // Sent now or, when the socket is full, not at all: for signals to a guest that does not read.
   void send_now(const wire::OwnerMessage& message);
 
+  const boost::asio::any_io_executor& executor() const { return executor_; }
   bool open() const { return socket_.is_open(); }
   int socket() { return socket_.native_handle(); }
   // Of all processes that have ended.
   std::chrono::microseconds reported_cpu_time() const { return reported_cpu_time_; }
   const Event& closed() const { return closed_; }
-  void close();
+  // The reason, if there is one to give, is for those who wait for processes.
+  void close(std::string reason = {});
+  const std::string& close_reason() const { return close_reason_; }
 
  private:
   Task<void> wait_until_ready(boost::asio::posix::stream_descriptor::wait_type what);
@@ -74,6 +78,7 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
   boost::asio::posix::stream_descriptor socket_;
   std::map<std::uint64_t, std::shared_ptr<GuestProcessState>> processes_;
   Event closed_;
+  std::string close_reason_;
   std::chrono::microseconds reported_cpu_time_{0};
 };
 

@@ -188,6 +188,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   }
 
   Task<ProcessExit> ended() { return process_->wait(); }
+  bool timed_out() const { return timed_out_; }
 
   void finish(RunResult& result) {
     on_cancel_.reset();
@@ -310,7 +311,13 @@ Task<RunResult> run_to_end(StartedCommand command, RunOptions options) {
   execution.begin(deadline);
 
   RunResult result;
-  result.exit = co_await execution.ended();
+  try {
+    result.exit = co_await execution.ended();
+  } catch (const Error& error) {
+    // What a command wrote until its time was up is the caller's, whatever became of its box.
+    if (error.code() != ErrorCode::box_lost || !execution.timed_out()) throw;
+    result.box_lost = error.what();
+  }
   result.duration = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
   execution.finish(result);
   co_return result;

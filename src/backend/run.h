@@ -57,6 +57,7 @@ struct CapturedStream {
 
 struct RunResult {
   bool timed_out = false;  // then `exit` says how the killed process ended
+  std::string box_lost;    // or that it did not, and took its box with it: why; empty: it ended
   ProcessExit exit;
   CapturedStream out;
   CapturedStream err;

@@ -27,8 +27,6 @@ namespace {
 namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
-// How long a command that was killed may take to be gone before its box is ended without it.
-constexpr auto kKillDeadline = std::chrono::seconds(5);
 // How long output that is on its way is waited for when somebody wants to end it all.
 constexpr auto kLinger = milliseconds(200);
 constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP};
@@ -145,11 +143,10 @@ class Run : public std::enable_shared_from_this<Run> {
   }
 
   void expire() {
-    if (std::exchange(outcome_.timed_out, true)) return over_.set();
+    outcome_.timed_out = true;
     // The group, and the process itself in case it has left the group it started in.
     process_->signal(SIGKILL, backend::SignalTarget::group);
     process_->signal(SIGKILL, backend::SignalTarget::process);
-    expire_at(Clock::now() + kKillDeadline);
   }
 
   static Task<void> wait_for_process(std::shared_ptr<Run> self, Deadline begun) {
@@ -158,7 +155,8 @@ class Run : public std::enable_shared_from_this<Run> {
     try {
       self->outcome_.exit = co_await process->wait();
     } catch (...) {
-      self->lost_ = std::current_exception();
+      // A command whose time is up may take its box with it, which ends now anyway.
+      if (!self->outcome_.timed_out) self->lost_ = std::current_exception();
     }
     self->outcome_.duration =
         std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun);

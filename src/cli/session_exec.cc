@@ -114,7 +114,9 @@ class Run {
       const bool kept = exec_.request.contains("on_timeout");
       return say(str("the command timed out after ",
                      exec_.request.at("timeout_sec").to_number<std::int64_t>(), " s and was killed",
-                     kept ? "" : ", and the session with it; --keep-session keeps it"));
+                     !kept             ? ", and the session with it; --keep-session keeps it"
+                     : result.box_lost ? str("; ", *result.box_lost)
+                                       : ""));
     }
     if (!result.oom) return;
     const bool itself = result.exit_code == kExitSignalBase + SIGKILL;

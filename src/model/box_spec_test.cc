@@ -243,7 +243,8 @@ TEST(ExecResult, SurvivesJson) {
                           .cpu_ms = 3,
                           .peak_memory_bytes = 1 << 20,
                           .stdout_discarded = 4,
-                          .stderr_discarded = 5};
+                          .stderr_discarded = 5,
+                          .box_lost = "its box is gone"};
   EXPECT_EQ(read_exec_result(to_json(result)), result);
 }
 
@@ -255,7 +256,7 @@ TEST(ExecResult, ShowsNullsForACommandThatTimedOut) {
   EXPECT_EQ(boost::json::value(object), parse_json(R"({"session_id": "s1", "backend_name": "native",
     "status": "timed_out", "exit_code": null, "stdout": "", "stderr": "", "duration_ms": 1000,
     "signal": null, "oom": false, "oom_limit_mb": null, "cpu_ms": 0, "peak_memory_bytes": 0,
-    "stdout_discarded": 0, "stderr_discarded": 0})"));
+    "stdout_discarded": 0, "stderr_discarded": 0, "box_lost": null})"));
 }
 
 TEST(ExecResult, NeedsOnlyWhatLangBotSends) {

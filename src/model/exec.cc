@@ -72,7 +72,8 @@ boost::json::object to_json(const ExecResult& result) {
           {"cpu_ms", result.cpu_ms},
           {"peak_memory_bytes", result.peak_memory_bytes},
           {"stdout_discarded", result.stdout_discarded},
-          {"stderr_discarded", result.stderr_discarded}};
+          {"stderr_discarded", result.stderr_discarded},
+          {"box_lost", boost::json::value_from(result.box_lost)}};
 }
 
 ExecResult read_exec_result(const boost::json::value& value) {
@@ -94,6 +95,7 @@ ExecResult read_exec_result(const boost::json::value& value) {
   result.peak_memory_bytes = reader.optional("peak_memory_bytes", result.peak_memory_bytes);
   result.stdout_discarded = reader.optional("stdout_discarded", result.stdout_discarded);
   result.stderr_discarded = reader.optional("stderr_discarded", result.stderr_discarded);
+  result.box_lost = reader.nullable<std::string>("box_lost");
   return result;
 }
 

@@ -59,6 +59,7 @@ struct ExecResult {
   std::int64_t peak_memory_bytes = 0;
   std::int64_t stdout_discarded = 0;  // bytes beyond what is kept
   std::int64_t stderr_discarded = 0;
+  std::optional<std::string> box_lost;  // the box is gone with the command, and why
   bool operator==(const ExecResult&) const = default;
 };
 

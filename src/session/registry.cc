@@ -18,6 +18,8 @@ namespace {
 // How often sessions are looked at: for expiry, and while there are shells that may rest.
 constexpr auto kSlowRound = std::chrono::seconds(30);
 constexpr auto kQuickRound = std::chrono::seconds(1);
+// An answer waits so long for the end of its box: a process that a host has frozen does not end.
+constexpr auto kLongestEnd = std::chrono::seconds(10);
 
 class Counted {
  public:
@@ -107,7 +109,7 @@ Task<model::ExecResult> Registry::exec(ExecRequest request) {
     const auto found = entries_.find(id);
     if (end_session && found != entries_.end() && found->second->session == session) {
       const std::shared_ptr<Event> closed = begin_closing(found->second);
-      if (closed) co_await closed->wait();
+      if (closed) co_await closed->wait_until(Clock::now() + kLongestEnd);
     }
   }
   co_return result;

@@ -91,10 +91,7 @@ Task<model::ExecResult> Session::exec(ExecRequest request) {
   }
   if (closed_) throw_closed();
   if (!run_result) {
-    throw Error(ErrorCode::box_lost,
-                str("session ", printable(id()), ": ", lost,
-                    "; the next exec makes a new box, and only mounted directories keep their "
-                    "files"));
+    throw Error(ErrorCode::box_lost, lost_sentence(lost));
   }
   if (cancellation && cancellation->cancelled()) {
     throw Error(ErrorCode::cancelled, "the command was ended because its caller went away");
@@ -166,6 +163,11 @@ void Session::rest() {
   if (parked_ && Clock::now() - parked_at_ >= settings_.parked_shell_idle) parked_ = {};
 }
 
+std::string Session::lost_sentence(std::string_view reason) const {
+  return str("session ", printable(id()), ": ", reason,
+             "; the next exec makes a new box, and only mounted directories keep their files");
+}
+
 model::ExecResult Session::result_of(const ExecRequest& request,
                                      const backend::RunResult& run) const {
   model::ExecResult result;
@@ -181,6 +183,10 @@ model::ExecResult Session::result_of(const ExecRequest& request,
     result.status = model::ExecStatus::timed_out;
     if (result.err.empty()) {
       result.err = str("Command timed out after ", request.spec.timeout_sec, " seconds.");
+    }
+    if (!run.box_lost.empty()) {
+      result.box_lost = lost_sentence(run.box_lost);
+      result.err += str("\n", *result.box_lost, ".");  // not every client knows the field
     }
   } else {
     result.exit_code = run.exit.signal != 0 ? 128 + run.exit.signal : run.exit.exit_code;

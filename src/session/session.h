@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "async/cancellation.h"
 #include "async/task.h"
@@ -123,6 +124,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void park_soon(std::uint64_t after);
   Task<void> park(std::uint64_t after);
   model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;
+  std::string lost_sentence(std::string_view reason) const;
   void touch();
   [[noreturn]] void throw_closed() const;
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -214,6 +215,21 @@ int run_stop_others(const Words&) {
   for (;;) ::kill(-1, SIGSTOP);
 }
 
+// A process that has been killed is its tracer's until the tracer has waited for it: this one has a
+// tracer who never does, in a session of its own.
+int run_held_by_tracer(const Words&) {
+  const pid_t self = ::getpid();
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  const pid_t child = ::fork();
+  if (child < 0) return 1;
+  if (child == 0) {
+    if (::setsid() < 0 || ::ptrace(PTRACE_SEIZE, self, nullptr, nullptr) < 0) ::_exit(1);
+    say("held");
+    for (;;) ::pause();
+  }
+  for (;;) ::pause();
+}
+
 constexpr Verb kVerbs[] = {
     {"exit", "CODE", run_exit},
     {"kill", "SIGNAL       (a number, sent to itself)", run_kill},
@@ -238,6 +254,7 @@ constexpr Verb kVerbs[] = {
     {"stop-others", "            (until it is killed)", run_stop_others},
     {"exhaust", "             (all held until standard input ends)", run_exhaust},
     {"daily-work", "DIRECTORY [host]", run_daily_work},
+    {"held-by-tracer", "", run_held_by_tracer},
     {"fixture", "NAME KEY FILE (held until standard input ends)", run_fixture},
 };
 

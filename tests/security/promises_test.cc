@@ -1,9 +1,11 @@
 // What a payload does to the processes beside it delays nobody who waits for an answer.
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "isolation.h"
 
@@ -53,10 +55,45 @@ TEST_F(Promises, ATimeoutHoldsAlthoughAPayloadStopsWhatIsBeingStarted) {
   for (int i = 0; i < 5; ++i) {
     const backend::RunResult result = run_for(*box, 500ms, {"sleep", "600"});
     EXPECT_TRUE(result.timed_out);
+    EXPECT_EQ(result.box_lost, "") << "what was stopped can be killed";
   }
   stopper.process->signal(SIGKILL, backend::SignalTarget::group);
   EXPECT_EQ(finish(stopper.process->wait()).signal, SIGKILL);
   EXPECT_EQ(run_payload(*box, {"echo", "still", "here"}).out.data, "still here\n");
+  destroy(*box);
+}
+
+TEST_F(Promises, ABoxWhoseProcessDoesNotEndWhenItIsKilledIsDestroyed) {
+  const std::unique_ptr<backend::Box> box = create_box(spec());
+  backend::ProcessSpec program = program_of({"held-by-tracer"});
+  backend::StartedCommand command =
+      finish(backend::start_command(*box, std::move(program), backend::Input::none));
+  pollfd held{.fd = command.out.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&held, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())), 1);
+  backend::RunOptions options;
+  options.timeout = 1ms;
+  const backend::RunResult result =
+      finish(backend::run_to_end(std::move(command), std::move(options)));
+  ASSERT_EQ(result.out.data, "held\n") << "nothing traces it";
+  EXPECT_TRUE(result.timed_out);
+  EXPECT_NE(result.box_lost, "");
+  EXPECT_FALSE(box->alive());
+  destroy(*box);
+}
+
+TEST_F(Promises, WhoWaitsInADestroyedBoxIsToldWhy) {
+  const std::unique_ptr<backend::Box> box = create_box(spec());
+  const Running other = begin(*box, {"ignore-term"});
+  const Running held = begin(*box, {"held-by-tracer"});
+  held.process->signal(SIGKILL, backend::SignalTarget::group);
+  try {
+    finish(other.process->wait());
+    FAIL() << "the box lives";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::box_lost);
+    EXPECT_NE(std::string(error.what()).find("was killed and did not end"), std::string::npos)
+        << error.what();
+  }
   destroy(*box);
 }
 
