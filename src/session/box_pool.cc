@@ -101,7 +101,6 @@ Task<void> BoxPool::make(model::BoxSpec shape) {
     made.box = co_await backend_.create(std::move(spec));
     ShellSettings settings{.workdir = shape.mount_path, .env = {}};
     made.shell = co_await WaitingShell::start(*made.box, std::move(settings));
-    made.shell.park();
   } catch (const Error& error) {
     failure = error.what();
   }

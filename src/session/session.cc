@@ -111,35 +111,35 @@ void Session::park_soon(std::uint64_t after) {
   tasks_.spawn("park a shell", park(after));
 }
 
-// A shell that was killed before it read its command leaves nothing done: another one gets it.
+// A shell that was gone before it read its command leaves nothing done: another one gets it.
 Task<backend::RunResult> Session::run(ExecRequest& request) {
   const bool with_input = !request.options.input.empty();
   ShellSettings wanted{.workdir = request.spec.workdir,
                        .env = request.spec.env,
                        .input = with_input ? backend::Input::pipe : backend::Input::none};
   next_settings_ = wanted;
-  backend::RunOptions options{.input = request.options.input,
-                              .timeout = std::chrono::seconds(request.spec.timeout_sec),
-                              .output_limit = settings_.max_output_bytes,
-                              .viewer = request.viewer,
-                              .cancellation = request.cancellation};
-  for (int attempt = 0;; ++attempt) {
-    const bool was_parked = attempt == 0 && parked_ && parked_.settings() == wanted;
-    WaitingShell shell = co_await take_shell(wanted);
-    if (request.begun) *request.begun = true;
-    backend::StartedCommand command = shell.give(request.spec.cmd);
-    park_soon(command.process->id());
-    backend::RunOptions once = options;
-    backend::RunResult result = co_await backend::run_to_end(std::move(command), std::move(once));
-    if (!was_parked || shell.began() || result.timed_out) co_return result;
-  }
-}
-
-Task<WaitingShell> Session::take_shell(ShellSettings settings) {
+  const backend::RunOptions options{.input = request.options.input,
+                                    .timeout = std::chrono::seconds(request.spec.timeout_sec),
+                                    .output_limit = settings_.max_output_bytes,
+                                    .viewer = request.viewer,
+                                    .cancellation = request.cancellation};
   WaitingShell parked = std::exchange(parked_, {});
-  if (parked && parked.settings() == settings) co_return parked;
+  if (parked && parked.settings() == wanted) {
+    if (std::optional<backend::StartedCommand> woken = parked.give(request.spec.cmd)) {
+      if (request.begun) *request.begun = true;
+      park_soon(woken->process->id());
+      backend::RunOptions once = options;
+      backend::RunResult result = co_await backend::run_to_end(std::move(*woken), std::move(once));
+      if (parked.began() || result.timed_out) co_return result;
+    }
+  }
   parked = {};
-  co_return co_await WaitingShell::start(*box_, std::move(settings));
+  backend::StartedCommand command =
+      co_await start_shell(*box_, std::move(wanted), request.spec.cmd);
+  if (request.begun) *request.begun = true;
+  park_soon(command.process->id());
+  backend::RunOptions once = options;
+  co_return co_await backend::run_to_end(std::move(command), std::move(once));
 }
 
 Task<void> Session::park(std::uint64_t after) {
@@ -154,7 +154,6 @@ Task<void> Session::park(std::uint64_t after) {
   }
   parking_ = false;
   if (closed_ || !shell) co_return;
-  shell.park();
   parked_ = std::move(shell);
   parked_at_ = Clock::now();
 }

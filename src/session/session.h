@@ -39,7 +39,7 @@ struct ExecRequest {
   model::ExecOptions options;
   std::shared_ptr<backend::OutputViewer> viewer = nullptr;
   std::shared_ptr<Cancellation> cancellation = nullptr;
-  std::shared_ptr<bool> begun = nullptr;  // becomes true before anything of the command can happen
+  std::shared_ptr<bool> begun = nullptr;  // true as soon as anything of the command may happen
 };
 
 // A name that holds a box across calls. Execs run one after the other, in the order in which they
@@ -120,7 +120,6 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   Task<backend::RunResult> run(ExecRequest& request);
-  Task<WaitingShell> take_shell(ShellSettings settings);
   void park_soon(std::uint64_t after);
   Task<void> park(std::uint64_t after);
   model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;

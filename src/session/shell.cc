@@ -1,9 +1,10 @@
 #include "session/shell.h"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@ constexpr const char* kScriptName = "caisson-command";
 // while it runs them, from a descriptor that its commands do not get. What makes it a login shell
 // comes after the wait: a profile that the last command changed is read as it is now.
 constexpr const char* kWait =
-    "read -r _ <&3; "
+    "read -r _ <&3 || exit; "
     "[ -r /etc/profile ] && . /etc/profile; "
     "[ -r \"$HOME/.profile\" ] && . \"$HOME/.profile\"; "
     ". /dev/fd/4";
@@ -36,6 +37,20 @@ std::string quoted(std::string_view text) {
     }
   }
   return result + "'";
+}
+
+// Both ends of what wakes a shell, ours first. A socket and no pipe: that of another process cannot
+// be opened by its name in /proc. What comes back from the box nobody reads.
+std::pair<UniqueFd, UniqueFd> make_wake() {
+  int ends[2];
+  check_syscall("socketpair", ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+  std::pair<UniqueFd, UniqueFd> wake{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  check_syscall("socketpair", ::shutdown(wake.first.get(), SHUT_RD));
+  return wake;
+}
+
+bool wake_up(int wake) {
+  return ::send(wake, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
 std::vector<std::string> environment(const std::map<std::string, std::string>& env) {
@@ -55,45 +70,57 @@ std::string script_of(std::string_view workdir, std::string_view command) {
              " || exit 2; ", command, "\n");
 }
 
+namespace {
+
+Task<backend::StartedCommand> start_waiting(backend::Box& box, const ShellSettings& settings,
+                                            std::uint64_t after, UniqueFd wait_end, int script) {
+  std::vector<UniqueFd> more;
+  more.push_back(std::move(wait_end));
+  more.push_back(duplicate(script, kScriptName));
+  backend::ProcessSpec process;
+  process.argv = {"/bin/sh", "-c", kWait, "sh"};
+  process.env = environment(settings.env);
+  process.after = after;
+  process.cwd = "/";  // the script makes and enters the directory, and says so if it cannot
+  return backend::start_command(box, std::move(process), settings.input, std::move(more));
+}
+
+}  // namespace
+
 Task<WaitingShell> WaitingShell::start(backend::Box& box, ShellSettings settings,
                                        std::uint64_t after) {
   WaitingShell shell;
   shell.settings_ = std::move(settings);
-  shell.script_ = memory_file(kScriptName);
-  auto [wait_end, wake_end] = make_pipe();
+  shell.script_ = ScriptFile::make();
+  auto [wake_end, wait_end] = make_wake();
   shell.wake_ = std::move(wake_end);
-  std::vector<UniqueFd> more;
-  more.push_back(std::move(wait_end));
-  more.push_back(duplicate(shell.script_.get(), kScriptName));
-  backend::ProcessSpec process;
-  process.argv = {"/bin/sh", "-c", kWait, "sh"};
-  process.env = environment(shell.settings_.env);
-  process.after = after;
-  process.cwd = "/";  // the script makes and enters the directory, and says so if it cannot
-  shell.command_ = co_await backend::start_command(box, std::move(process), shell.settings_.input,
-                                                   std::move(more));
+  shell.command_ =
+      co_await start_waiting(box, shell.settings_, after, std::move(wait_end), shell.script_.fd());
   co_return shell;
 }
 
-backend::StartedCommand WaitingShell::give(std::string_view command) {
-  const std::string script = script_of(settings_.workdir, command);
-  std::size_t written = 0;
-  while (written < script.size()) {  // pwrite: the shell may share our offset
-    const ssize_t put = ::pwrite(script_.get(), script.data() + written, script.size() - written,
-                                 static_cast<off_t>(written));
-    written += static_cast<std::size_t>(check_syscall(kScriptName, put));
-  }
-  seal_memory_file(script_.get(), kScriptName);
-  script_.reset();
-  if (waited_) command_.process->put_to_use();
-  woken_ =
-      ::write(wake_.get(), "\n", 1) == 1;  // the pipe has room; a shell that is gone has no end
+std::optional<backend::StartedCommand> WaitingShell::give(std::string_view command) {
+  if (!script_.write(script_of(settings_.workdir, command))) return std::nullopt;
+  command_.process->put_to_use();
+  if (!wake_up(wake_.get())) return std::nullopt;
   return std::move(command_);
 }
 
 bool WaitingShell::began() const {
-  int unread = 0;
-  return woken_ && ::ioctl(wake_.get(), FIONREAD, &unread) == 0 && unread == 0;
+  int error = 0;
+  socklen_t size = sizeof error;
+  const bool asked = ::getsockopt(wake_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0;
+  return !asked || error != ECONNRESET;
+}
+
+Task<backend::StartedCommand> start_shell(backend::Box& box, ShellSettings settings,
+                                          std::string_view command) {
+  const std::string script = script_of(settings.workdir, command);
+  const UniqueFd file =
+      sealed_memory_file(kScriptName, std::as_bytes(std::span(script.data(), script.size())));
+  auto [wake_end, wait_end] = make_wake();
+  if (!wake_up(wake_end.get())) throw SystemError("socketpair", errno);
+  co_return co_await start_waiting(box, settings, 0, std::move(wait_end), file.get());
 }
 
 }  // namespace caisson::session

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,7 @@
 #include "backend/box.h"
 #include "backend/run.h"
 #include "base/unique_fd.h"
+#include "session/script_file.h"
 
 namespace caisson::session {
 
@@ -20,8 +22,9 @@ struct ShellSettings {
 };
 
 // A login shell that is started and waits for its one command. The command comes in a memory file,
-// so that it may have any size and any content; that the shell began it can be told from the pipe
-// it is woken by. One that is dropped is killed.
+// so that it may have any content. What is in the box already while the shell waits - a payload
+// sees the shell, and may open what it has open - can neither change the command nor wake the
+// shell. One that is dropped is killed.
 class WaitingShell {
  public:
   // With `after`, it starts when that process of the box has ended.
@@ -32,23 +35,25 @@ class WaitingShell {
   explicit operator bool() const { return static_cast<bool>(command_); }
   const ShellSettings& settings() const { return settings_; }
 
-  // It may be a while until it gets a command.
-  void park() { waited_ = true; }
+  // Wakes it, and gives away what runs now. Nothing: it is gone, or somebody has tampered with it,
+  // or the command is too long for it; nothing of the command has happened then.
+  std::optional<backend::StartedCommand> give(std::string_view command);
 
-  // Wakes it, and gives away what runs now. Call began() when it has ended.
-  backend::StartedCommand give(std::string_view command);
-
-  // False: the shell ended before it read its command, so nothing of the command has happened.
+  // To be asked when what was given away has ended. False: the shell ended before it read the one
+  // byte that woke it, so nothing of the command has happened. Only we can write to where it reads,
+  // and the kernel says that it was left unread: in any doubt the command has begun.
   bool began() const;
 
  private:
   ShellSettings settings_;
   backend::StartedCommand command_;
   UniqueFd wake_;
-  UniqueFd script_;
-  bool woken_ = false;
-  bool waited_ = false;  // it was not started for the command it gets
+  ScriptFile script_;
 };
+
+// A login shell with its command: for those that a shell did not wait for.
+Task<backend::StartedCommand> start_shell(backend::Box& box, ShellSettings settings,
+                                          std::string_view command);
 
 // What the shell runs: in the working directory, which is made if it is gone, and with nothing left
 // open that is ours. The command begins on the first line, as its errors say.

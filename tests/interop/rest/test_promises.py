@@ -1,4 +1,4 @@
-"""Every request is answered in its time, whatever a payload does to the processes beside it."""
+"""Every request is answered in its time, and nothing runs twice, whatever a payload does to the processes beside it."""
 
 import pytest
 
@@ -29,6 +29,37 @@ if os.fork() == 0:
     assert kernel.ptrace(0x4206, command, 0, 0) == 0, ctypes.get_errno()  # PTRACE_SEIZE
     print('held', flush=True)
 time.sleep(600)
+"""
+
+# Holds the script of a shell that waits, and overwrites it as soon as it has content.
+MEDDLER = """
+import ctypes, os, time
+kernel = ctypes.CDLL(None, use_errno=True)
+kernel.mmap.restype = ctypes.c_void_p
+kernel.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+
+def waiting_shells():
+    for pid in filter(str.isdigit, os.listdir('/proc')):
+        try:
+            if b'/dev/fd/4' in open('/proc/' + pid + '/cmdline', 'rb').read():
+                yield pid, os.open('/proc/' + pid + '/fd/4', os.O_RDWR)
+        except OSError:
+            continue
+
+seen = {}
+while True:
+    for pid, script in waiting_shells():
+        if pid in seen:
+            os.close(script)
+            continue
+        memory = kernel.mmap(None, 4096, 3, 1, script, 0)
+        if memory == ctypes.c_void_p(-1).value:
+            memory = None
+        seen[pid] = (script, memory)
+        open('/workspace/held-' + pid, 'w').close()
+    for pid, (script, memory) in seen.items():
+        if memory and os.fstat(script).st_size > 0:
+            ctypes.memmove(memory, b'echo meddled; exit 7\\n#', 22)
 """
 
 
@@ -75,3 +106,18 @@ def test_a_box_whose_command_does_not_end_when_it_is_killed_is_destroyed_and_the
     assert (result["status"], result["stdout"]) == ("timed_out", "held"), result
     assert "the box was destroyed" in result["box_lost"] and result["box_lost"] in result["stderr"]
     assert client.output(session, "echo new", **spec) == "new"
+
+
+def test_a_command_is_what_was_sent_although_a_payload_holds_its_script_before(client, shown, session):
+    leave_running(client, shown, session, MEDDLER)
+    held = 0
+    for number in range(20):
+        # The shell for the next command waits by now, and the payload holds what it will read.
+        held = wait_until(lambda: shells_held(shown) > held and shells_held(shown), "a shell that waits")
+        result = client.run(session, f"echo {number} >> log; echo sent {number}", host_path=str(shown))
+        assert (result["exit_code"], result["stdout"]) == (0, f"sent {number}")
+    assert (shown / "log").read_text().split() == [str(number) for number in range(20)]
+
+
+def shells_held(shown):
+    return len(list(shown.glob("held-*")))
