@@ -193,6 +193,7 @@ class Daemon {
         readiness_(probe_, configuration_,
                    {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits,
                     .storage = [this] { return storage_.readiness(); }}),
+        files_(static_cast<std::uint64_t>(options_.config.daemon.max_download_bytes)),
         sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
         processes_(process_ground(executor), sessions_,
                    process_settings(options_.config.box.limits)),

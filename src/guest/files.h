@@ -12,11 +12,11 @@ namespace caisson::guest {
 //   files remove PATH       a file, or a directory with all that is in it
 //   files usage PATH...     what is below directories
 //
-// The answer begins with a line: "ok SIZE" or "error ERRNO". The content of `put` comes in pieces,
-// each after its size as four bytes, least first; a piece of none is the end, and without it
-// nothing is kept. An entry of `list` is "TYPE MODE SIZE SECONDS NAME" and a NUL, TYPE being one of
-// f, d, l, o. `usage` gives a line for each directory: "BYTES FILES ERRORS" as they are on the
-// disk, or "none".
+// The answer begins with a line: "ok SIZE" or "error ERRNO"; before it there may be lines "busy".
+// The content of `put` comes in pieces, each after its size as four bytes, least first; a piece of
+// none is the end, and without it nothing is kept. An entry of `list` is "TYPE MODE SIZE SECONDS
+// NAME" and a NUL, TYPE being one of f, d, l, o. `usage` gives a line for each directory: "BYTES
+// FILES ERRORS" as they are on the disk, or "none".
 int run_files(int argc, char** argv);
 
 }  // namespace caisson::guest

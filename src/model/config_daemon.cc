@@ -17,6 +17,7 @@ constexpr std::int64_t kMaxConnections = 1'000'000;
 constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxOutputBytes = 1 << 30;
 constexpr std::int64_t kMaxCommandBytes = 64 << 20;
+constexpr std::int64_t kMaxDownloadBytes = std::int64_t{1} << 60;
 constexpr std::int64_t kMaxRequestIds = 100'000;
 constexpr std::int64_t kMaxSkillMegabytes = 1 << 20;
 constexpr std::int64_t kMaxRequestIdBytes = 1 << 30;
@@ -165,6 +166,8 @@ DaemonConfig read_daemon(ObjectReader reader) {
       number_between(reader, "max_output_bytes", daemon.max_output_bytes, 1, kMaxOutputBytes);
   daemon.max_command_bytes =
       number_between(reader, "max_command_bytes", daemon.max_command_bytes, 1, kMaxCommandBytes);
+  daemon.max_download_bytes =
+      number_between(reader, "max_download_bytes", daemon.max_download_bytes, 1, kMaxDownloadBytes);
   daemon.request_id_ttl_sec =
       number_between(reader, "request_id_ttl_sec", daemon.request_id_ttl_sec, 1, kMaxSeconds);
   daemon.max_request_ids =
@@ -204,6 +207,7 @@ json::object to_json(const DaemonConfig& daemon) {
           {"persistent_idle_limit_sec", daemon.persistent_idle_limit_sec},
           {"max_output_bytes", daemon.max_output_bytes},
           {"max_command_bytes", daemon.max_command_bytes},
+          {"max_download_bytes", daemon.max_download_bytes},
           {"request_id_ttl_sec", daemon.request_id_ttl_sec},
           {"max_request_ids", daemon.max_request_ids},
           {"max_request_id_bytes", daemon.max_request_id_bytes},

@@ -83,6 +83,7 @@ caisson:
   persistent_idle_limit_sec: 3
   max_output_bytes: 4
   max_command_bytes: 5
+  max_download_bytes: 6
   request_id_ttl_sec: 6
   max_request_ids: 7
   max_request_id_bytes: 8
@@ -125,6 +126,7 @@ caisson:
                      .persistent_idle_limit_sec = 3,
                      .max_output_bytes = 4,
                      .max_command_bytes = 5,
+                     .max_download_bytes = 6,
                      .request_id_ttl_sec = 6,
                      .max_request_ids = 7,
                      .max_request_id_bytes = 8};

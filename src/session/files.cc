@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
+#include "async/patience.h"
 #include "backend/guest_image.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -30,6 +32,8 @@ namespace {
 constexpr std::size_t kPiece = 256u << 10;
 constexpr std::size_t kMaxAnswer = 256;
 constexpr std::size_t kMaxListing = 16u << 20;
+// The program says every few seconds that it is at work, unless it moves bytes.
+constexpr std::chrono::seconds kSilence{30};
 
 ErrorCode code_of(int error_number) {
   switch (error_number) {
@@ -59,46 +63,110 @@ stream_descriptor adopt(const asio::any_io_executor& executor, UniqueFd fd) {
 }  // namespace
 
 // The program at work in the box, and the conversation with it.
-struct Files::Download::Mover {
+struct Files::Download::Mover : std::enable_shared_from_this<Mover> {
   Mover(const asio::any_io_executor& executor, Session::Use session_in, std::string path_in,
         backend::StartedCommand command_in)
       : session(std::move(session_in)),
         path(std::move(path_in)),
         in(adopt(executor, std::move(command_in.in))),
         out(adopt(executor, std::move(command_in.out))),
-        command(std::move(command_in)) {}
+        command(std::move(command_in)),
+        timer(executor),
+        patience(kSilence, Clock::now()) {}
+
+  void watch(Wish wish_in) {
+    wish = std::move(wish_in);
+    on_wish.emplace(wish.get(), [this] { give_up(ErrorCode::cancelled); });
+    if (!given_up) look_later();
+  }
+
+  void look_later() {
+    timer.expires_at(patience.next_look());
+    timer.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+      const auto self = error ? nullptr : weak.lock();
+      if (self) self->look();
+    });
+  }
+
+  // Only the program is judged, and only while it is waited for: a caller may take its time.
+  void look() {
+    if (!waiting) patience = Patience(kSilence, Clock::now());
+    if (patience.over(Clock::now())) return give_up(ErrorCode::timeout);
+    look_later();
+  }
+
+  // What waits for the program ends now.
+  void give_up(ErrorCode why) {
+    given_up = why;
+    boost::system::error_code ignored;  // of pipes there is nothing to lose any more
+    in.close(ignored);
+    out.close(ignored);
+    timer.cancel();
+  }
 
   [[noreturn]] void throw_lost() const {
     session->check_open();
+    const std::string subject =
+        str("session ", printable(session->id()), ": ", printable(path), ": ");
+    if (given_up == ErrorCode::cancelled) {
+      throw Error(ErrorCode::cancelled, str(subject, "the caller went away"));
+    }
+    if (given_up == ErrorCode::timeout) {
+      throw Error(ErrorCode::timeout,
+                  str(subject, "nothing moved for ", kSilence.count(),
+                      " seconds: a process of the box stops the program that moves files, or the "
+                      "file system does not answer"));
+    }
     throw Error(ErrorCode::box_lost,
-                str("session ", printable(session->id()), ": ", printable(path),
-                    ": the box ended, or ended the program that moves files"));
+                str(subject, "the box ended, or ended the program that moves files"));
   }
+
+  // While it lives the program is waited for.
+  struct Waiting {
+    explicit Waiting(Mover& mover_in) : mover(mover_in) {
+      mover.waiting = true;
+      mover.patience = Patience(kSilence, Clock::now());
+    }
+    ~Waiting() { mover.waiting = false; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+    Mover& mover;
+  };
 
   // Some bytes; none at the end.
   Task<std::string> read() {
+    if (given_up) throw_lost();
     std::string bytes(kPiece, '\0');
+    const Waiting wait(*this);
     const auto [error, got] =
         co_await out.async_read_some(asio::buffer(bytes), asio::as_tuple(asio::use_awaitable));
-    if (error && error != asio::error::eof) throw_lost();
+    if (given_up || (error && error != asio::error::eof)) throw_lost();
     bytes.resize(got);
     co_return bytes;
   }
 
-  // The line the program begins with. What was read beyond it stays in `rest`.
-  Task<std::uint64_t> answer() {
+  // A line of the program. What was read beyond it stays in `rest`.
+  Task<std::string> read_line() {
     std::size_t end = std::string::npos;
     while ((end = rest.find('\n')) == std::string::npos) {
       const std::string more = co_await read();
       if (more.empty()) {
         session->check_open();
+        command.process->signal(SIGKILL, backend::SignalTarget::process);
         co_await command.process->wait();  // says it, if the program was never started
       }
       if (more.empty() || rest.size() > kMaxAnswer) throw_lost();
       rest += more;
     }
-    const std::string line = rest.substr(0, end);
+    std::string line = rest.substr(0, end);
     rest.erase(0, end + 1);
+    co_return line;
+  }
+
+  // The line the program answers with, when it has said often enough that it is busy.
+  Task<std::uint64_t> answer() {
+    std::string line = co_await read_line();
+    while (line == "busy") line = co_await read_line();
     const std::size_t space = std::min(line.find(' '), line.size());
     const auto number = parse_integer(space < line.size() ? line.substr(space + 1) : "");
     if (!number || *number < 0) throw_lost();
@@ -127,12 +195,20 @@ struct Files::Download::Mover {
   }
 
   Task<void> send(std::string bytes) {
-    const auto [error, sent] =
-        co_await asio::async_write(in, asio::buffer(bytes), asio::as_tuple(asio::use_awaitable));
-    // A program that reads no more has a reason, and its answer says which.
-    if (error) {
-      co_await answer();
-      throw_lost();
+    if (given_up) throw_lost();
+    std::string_view left = bytes;
+    const Waiting wait(*this);
+    while (!left.empty()) {
+      const auto [error, sent] =
+          co_await in.async_write_some(asio::buffer(left), asio::as_tuple(asio::use_awaitable));
+      if (given_up) throw_lost();
+      // A program that reads no more has a reason, and its answer says which.
+      if (error) {
+        co_await answer();
+        throw_lost();
+      }
+      left.remove_prefix(sent);
+      patience = Patience(kSilence, Clock::now());
     }
   }
 
@@ -142,12 +218,20 @@ struct Files::Download::Mover {
   stream_descriptor out;
   backend::StartedCommand command;
   std::string rest;
+  asio::steady_timer timer;
+  Patience patience;
+  bool waiting = false;
+  std::optional<ErrorCode> given_up;
+  Wish wish;
+  std::optional<Cancellation::Handler> on_wish;
 };
 
-Files::Files() : program_(backend::open_guest_program()) {}
+Files::Files(std::uint64_t max_download_bytes)
+    : max_download_bytes_(max_download_bytes), program_(backend::open_guest_program()) {}
 
 Task<std::shared_ptr<Files::Download::Mover>> Files::start(Session::Use session,
-                                                           std::vector<std::string> arguments) {
+                                                           std::vector<std::string> arguments,
+                                                           Wish wish) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const std::string path = arguments.at(1);
   if (path.empty() || path.find('\0') != std::string::npos) {
@@ -161,15 +245,24 @@ Task<std::shared_ptr<Files::Download::Mover>> Files::start(Session::Use session,
   more.push_back(duplicate(program_.get(), "files"));
   backend::StartedCommand command =
       co_await session->start_beside(std::move(process), std::move(more));
-  co_return std::make_shared<Download::Mover>(executor, std::move(session), path,
-                                              std::move(command));
+  const auto mover =
+      std::make_shared<Download::Mover>(executor, std::move(session), path, std::move(command));
+  mover->watch(std::move(wish));
+  co_return mover;
 }
 
-Task<Files::Download> Files::get(Session::Use session, std::string path) {
+Task<Files::Download> Files::get(Session::Use session, std::string path, Wish wish) {
   std::vector<std::string> arguments{"get", std::move(path)};
   Download download;
-  download.mover_ = co_await start(std::move(session), std::move(arguments));
+  download.mover_ = co_await start(std::move(session), std::move(arguments), std::move(wish));
   download.size_ = co_await download.mover_->answer();
+  if (download.size_ > max_download_bytes_) {
+    throw Error(ErrorCode::payload_too_large,
+                str("session ", printable(download.mover_->session->id()), ": ",
+                    printable(download.mover_->path), " has ", download.size_,
+                    " bytes, and caisson.max_download_bytes is ", max_download_bytes_,
+                    ": cut it into parts in the session"));
+  }
   download.left_ = download.size_;
   download.first_ = std::exchange(download.mover_->rest, {});
   co_return download;
@@ -184,12 +277,12 @@ Task<std::optional<std::string>> Files::Download::next() {
   co_return piece;
 }
 
-Task<Files::Upload> Files::put(Session::Use session, std::string path, unsigned mode) {
+Task<Files::Upload> Files::put(Session::Use session, std::string path, unsigned mode, Wish wish) {
   char digits[8];
   std::snprintf(digits, sizeof digits, "%o", mode & 0777);
   std::vector<std::string> arguments{"put", std::move(path), digits};
   Upload upload;
-  upload.mover_ = co_await start(std::move(session), std::move(arguments));
+  upload.mover_ = co_await start(std::move(session), std::move(arguments), std::move(wish));
   co_return upload;
 }
 
@@ -212,9 +305,9 @@ Task<void> Files::Upload::commit() {
   co_await mover_->answer();
 }
 
-Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path) {
+Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path, Wish wish) {
   std::vector<std::string> arguments{"list", std::move(path)};
-  const auto mover = co_await start(std::move(session), std::move(arguments));
+  const auto mover = co_await start(std::move(session), std::move(arguments), std::move(wish));
   const std::string text = co_await mover->whole_answer();
   std::vector<FileEntry> entries;
   for (const std::string_view record : split(text, '\0')) {
@@ -233,17 +326,17 @@ Task<std::vector<FileEntry>> Files::list(Session::Use session, std::string path)
   co_return entries;
 }
 
-Task<void> Files::remove(Session::Use session, std::string path) {
+Task<void> Files::remove(Session::Use session, std::string path, Wish wish) {
   std::vector<std::string> arguments{"remove", std::move(path)};
-  const auto mover = co_await start(std::move(session), std::move(arguments));
+  const auto mover = co_await start(std::move(session), std::move(arguments), std::move(wish));
   co_await mover->answer();
 }
 
-Task<std::vector<DirectoryUsage>> Files::usage(Session::Use session,
-                                               std::vector<std::string> paths) {
+Task<std::vector<DirectoryUsage>> Files::usage(Session::Use session, std::vector<std::string> paths,
+                                               Wish wish) {
   std::vector<std::string> arguments{"usage"};
   arguments.insert(arguments.end(), paths.begin(), paths.end());
-  const auto mover = co_await start(std::move(session), std::move(arguments));
+  const auto mover = co_await start(std::move(session), std::move(arguments), std::move(wish));
   const std::string text = co_await mover->whole_answer();
   const std::vector<std::string_view> lines = split(text, '\n');
   std::vector<DirectoryUsage> all(paths.size());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "async/cancellation.h"
 #include "async/task.h"
 #include "backend/run.h"
 #include "base/unique_fd.h"
@@ -33,9 +34,16 @@ struct DirectoryUsage {
 // whatever a payload does to its files meanwhile, nothing of the host is ever read or written. A
 // relative path starts in the session's workspace. Failures are validation_error, not_found,
 // storage_full or forbidden, and name the path.
+//
+// A payload can also stop that program. One that says and takes nothing for half a minute is given
+// up (timeout), and everything ends when the caller wishes so (cancelled).
 class Files {
  public:
-  Files();
+  // A file that says it is larger does not come out: a sparse one may say anything.
+  explicit Files(std::uint64_t max_download_bytes);
+
+  // The caller's, that it end early; null: nobody will wish.
+  using Wish = std::shared_ptr<Cancellation>;
 
   // The content of a regular file, in pieces.
   class Download {
@@ -51,7 +59,7 @@ class Files {
     std::uint64_t size_ = 0;
     std::uint64_t left_ = 0;
   };
-  Task<Download> get(Session::Use session, std::string path);
+  Task<Download> get(Session::Use session, std::string path, Wish wish = nullptr);
 
   // A file that appears as a whole when it is committed; one that is dropped leaves nothing.
   class Upload {
@@ -63,17 +71,19 @@ class Files {
     friend class Files;
     std::shared_ptr<Download::Mover> mover_;
   };
-  Task<Upload> put(Session::Use session, std::string path, unsigned mode);
+  Task<Upload> put(Session::Use session, std::string path, unsigned mode, Wish wish = nullptr);
 
-  Task<std::vector<FileEntry>> list(Session::Use session, std::string path);
-  Task<void> remove(Session::Use session, std::string path);
+  Task<std::vector<FileEntry>> list(Session::Use session, std::string path, Wish wish = nullptr);
+  Task<void> remove(Session::Use session, std::string path, Wish wish = nullptr);
   // Of each of these directories, in their order.
-  Task<std::vector<DirectoryUsage>> usage(Session::Use session, std::vector<std::string> paths);
+  Task<std::vector<DirectoryUsage>> usage(Session::Use session, std::vector<std::string> paths,
+                                          Wish wish = nullptr);
 
  private:
   Task<std::shared_ptr<Download::Mover>> start(Session::Use session,
-                                               std::vector<std::string> arguments);
+                                               std::vector<std::string> arguments, Wish wish);
 
+  std::uint64_t max_download_bytes_;
   UniqueFd program_;
 };
 

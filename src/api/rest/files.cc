@@ -1,9 +1,12 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "api/rest/rest.h"
+#include "async/cancellation.h"
+#include "async/event.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -50,10 +53,23 @@ std::string_view type_name(char type) {
   }
 }
 
+// The wish to end what a caller who goes away was waiting for.
+class Watch {
+ public:
+  explicit Watch(net::Exchange& exchange)
+      : gone_(exchange.client_gone(), [wish = wish_] { wish->cancel(); }) {}
+  const session::Files::Wish& wish() const { return wish_; }
+
+ private:
+  session::Files::Wish wish_ = std::make_shared<Cancellation>();
+  Event::Subscription gone_;
+};
+
 Task<void> download(session::Registry& sessions, session::Files& files, net::Exchange& exchange) {
   std::string path = path_of(exchange);
+  const Watch watch(exchange);
   session::Files::Download content =
-      co_await files.get(sessions.use(exchange.param("id")), std::move(path));
+      co_await files.get(sessions.use(exchange.param("id")), std::move(path), watch.wish());
   std::vector<net::Header> headers{{"X-File-Size", std::to_string(content.size())}};
   co_await exchange.begin(200, "application/octet-stream", std::move(headers));
   while (std::optional<std::string> piece = co_await content.next()) {
@@ -64,8 +80,9 @@ Task<void> download(session::Registry& sessions, session::Files& files, net::Exc
 
 Task<void> list(session::Registry& sessions, session::Files& files, net::Exchange& exchange) {
   std::string path = path_of(exchange);
+  const Watch watch(exchange);
   const std::vector<session::FileEntry> entries =
-      co_await files.list(sessions.use(exchange.param("id")), std::move(path));
+      co_await files.list(sessions.use(exchange.param("id")), std::move(path), watch.wish());
   json::array array;
   for (const session::FileEntry& entry : entries) {
     array.push_back(json::object{{"name", entry.name},
@@ -81,8 +98,9 @@ Task<void> list(session::Registry& sessions, session::Files& files, net::Exchang
 Task<void> upload(session::Registry& sessions, session::Files& files, net::Exchange& exchange) {
   std::string path = path_of(exchange);
   const unsigned mode = mode_of(exchange);
+  const Watch watch(exchange);
   session::Files::Upload target =
-      co_await files.put(sessions.use(exchange.param("id")), path, mode);
+      co_await files.put(sessions.use(exchange.param("id")), path, mode, watch.wish());
   std::uint64_t size = 0;
   while (std::optional<std::string> piece = co_await exchange.read_some()) {
     size += piece->size();
@@ -95,7 +113,8 @@ Task<void> upload(session::Registry& sessions, session::Files& files, net::Excha
 
 Task<void> remove(session::Registry& sessions, session::Files& files, net::Exchange& exchange) {
   const std::string path = path_of(exchange);
-  co_await files.remove(sessions.use(exchange.param("id")), path);
+  const Watch watch(exchange);
+  co_await files.remove(sessions.use(exchange.param("id")), path, watch.wish());
   net::Response response = json_response(200, json::object{{"deleted", path}});
   co_await exchange.reply(std::move(response));
 }

@@ -1,7 +1,12 @@
 """Every request is answered in its time, and nothing runs twice, whatever a payload does to the processes beside it."""
 
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from .daemon import Client, begin, session_path
 from .host import wait_until
 
 # Stops whatever it may, as soon as it is told to by a file.
@@ -93,6 +98,23 @@ def stopped(client, shown, session):
     return session
 
 
+@pytest.fixture
+def silent(daemon, client, shown, session):
+    """A session whose box begins nothing any more: as if each program in it were stopped before its first step."""
+    guest = daemon.process_one(session, host_path=str(shown))
+    (shown / "file").write_text("content")
+    os.kill(guest, signal.SIGSTOP)
+    yield session
+    os.kill(guest, signal.SIGCONT)
+
+
+def ways(name):
+    """Everything that a program in the box does for a caller."""
+    files = f"{session_path(name)}/files?path=file"
+    return [("GET", files, None), ("PUT", files, b"x" * 1_000_000), ("DELETE", files, None),
+            ("GET", f"{session_path(name)}/directory?path=/workspace", None)]
+
+
 def test_an_exec_is_answered_at_its_timeout_although_a_payload_stops_it(client, shown, stopped):
     for _ in range(5):
         result = client.run(stopped, "sleep 600", host_path=str(shown), timeout_sec=1, on_timeout="end_command")
@@ -106,6 +128,38 @@ def test_a_box_whose_command_does_not_end_when_it_is_killed_is_destroyed_and_the
     assert (result["status"], result["stdout"]) == ("timed_out", "held"), result
     assert "the box was destroyed" in result["box_lost"] and result["box_lost"] in result["stderr"]
     assert client.output(session, "echo new", **spec) == "new"
+
+
+def test_a_caller_who_leaves_takes_what_moves_its_file_along(daemon, silent):
+    before = daemon.fds()
+    waiting = [begin(daemon, *way) for way in 3 * ways(silent)]
+    wait_until(lambda: daemon.fds() >= before + 4 * len(waiting), "a connection and three pipes for each")
+    for caller in waiting:
+        caller.close()
+    wait_until(lambda: daemon.fds() <= before, "the descriptors of before")
+
+
+def test_a_program_that_moves_files_and_is_stopped_is_given_up(daemon, silent):
+    client = Client(daemon.port, timeout=300)
+    with ThreadPoolExecutor(4) as callers:
+        for reply in callers.map(lambda way: client(*way), ways(silent)):
+            assert (reply.status, reply.code) == (408, "timeout"), reply
+            assert silent in reply.message and "nothing moved" in reply.message
+
+
+def test_a_sparse_file_of_a_petabyte_does_not_come_out(client, name):
+    client.output(name, "truncate -s 1P huge")
+    reply = client.get_file(name, "huge")
+    assert (reply.status, reply.code) == (413, "payload_too_large"), reply
+    assert "caisson.max_download_bytes" in reply.message
+    client.delete(name)
+
+
+def test_the_largest_file_that_comes_out_is_a_setting(start_daemon, name):
+    client = start_daemon("caisson: {max_download_bytes: 1000}\n").client
+    client.output(name, "truncate -s 1000 fits; truncate -s 1001 large")
+    assert len(client.get_file(name, "fits").body) == 1000
+    assert client.get_file(name, "large").code == "payload_too_large"
 
 
 def test_a_command_is_what_was_sent_although_a_payload_holds_its_script_before(client, shown, session):
