@@ -121,12 +121,12 @@ class Workshop {
     limits.pids = static_cast<std::uint64_t>(spec.pids_limit);
     limits.cpus = spec.cpus;
     BoxCgroup cgroup = cgroups_.create(str("trace-", next_++), limits);
-    if (cgroup.join_fds().empty()) return std::nullopt;
+    if (cgroup.empty()) return std::nullopt;
     return cgroup;
   }
 
   BoxPlan plan(const Template& root, const Slot& slot, const NativeResources& resources,
-               std::vector<int>& fds) const {
+               std::vector<int>& fds) {
     const auto travel = [&](int fd) {
       fds.push_back(fd);
       return static_cast<wire::FdIndex>(fds.size() - 1);
@@ -139,9 +139,8 @@ class Workshop {
     request.filter = filter_;
     request.user_namespace = travel(slot.user_namespace.get());
     if (resources.cgroup()) {
-      for (const int fd : resources.cgroup()->join_fds()) {
-        request.enter_cgroups.push_back(travel(fd));
-      }
+      entries_ = resources.cgroup()->open_entries();
+      for (const UniqueFd& entry : entries_) request.enter_cgroups.push_back(travel(entry.get()));
       for (const int fd : cgroups_.home_fds()) request.leave_cgroups.push_back(travel(fd));
       const std::set<model::Layer>& enforced = resources.cgroup()->enforced();
       using model::Layer;
@@ -160,7 +159,7 @@ class Workshop {
     }
     const auto* ready = std::get_if<wire::Ready>(&message);
     if (ready == nullptr) throw Error(ErrorCode::protocol_error, "the guest is not ready");
-    require_proofs(ready->proofs);
+    require_proofs(ready->proofs, {});
   }
 
   boost::asio::any_io_executor executor_;
@@ -172,6 +171,7 @@ class Workshop {
   std::string filter_;
   CgroupOwner cgroups_;
   unsigned next_ = 1;
+  std::vector<UniqueFd> entries_;  // of the box that is being made
 };
 
 }  // namespace

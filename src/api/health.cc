@@ -26,6 +26,7 @@ json::object resources_json(const Services& services) {
   return {{"event_loop", json::object()},
           {"blocking_executor", json::object()},
           {"sessions", status.sessions},
+          {"returning_sessions", status.returning},
           {"managed_processes", services.processes.running()},
           {"completed_processes", services.processes.size() - services.processes.running()},
           {"creating_session_tasks", status.being_made},
@@ -41,6 +42,7 @@ Task<void> answer_status(const Services& services, net::Exchange& exchange) {
   net::Response response = rest::json_response(
       200, json::object{{"backend", backend_json(services.backend, backend)},
                         {"active_sessions", status.sessions},
+                        {"returning_sessions", status.returning},
                         {"managed_processes", services.processes.running()},
                         {"session_ttl_sec", services.sessions.settings().ttl.count()},
                         {"limits", model::to_json(services.configuration.config().limits)},
@@ -108,6 +110,10 @@ void add_health_routes(net::Router& router, const Services& services) {
 }
 
 void add_routes(net::Router& router, const Services& services, const RelayGate& gate) {
+  // A session that a daemon before us had may still be on its way.
+  router.await_before("id", [&sessions = services.sessions](net::Exchange& exchange) {
+    return sessions.wait_for(exchange.param("id"));
+  });
   rest::add_session_routes(router, services.sessions, services.processes);
   rest::add_process_routes(router, services.processes);
   add_relay_routes(router, services.processes, gate);

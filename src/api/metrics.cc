@@ -51,6 +51,8 @@ std::string metrics_page(const Services& services) {
   const net::ServerCounts connections = services.connections();
   Page page;
   page.add("sessions", "gauge", "Sessions that have a box.", sessions.sessions);
+  page.add("sessions_returning", "gauge", "Sessions of the daemon before that are not back yet.",
+           sessions.returning);
   page.add("sessions_being_made", "gauge", "Boxes that are being made for a session.",
            sessions.being_made);
   page.add("sessions_being_closed", "gauge", "Sessions whose box is being ended.",

@@ -32,17 +32,19 @@ class Backend {
   // behind.
   virtual Task<std::unique_ptr<Box>> create(model::BoxSpec spec) = 0;
 
+  // Before the first create() and adopt(): the boxes that adopt() will be called for, by their
+  // descriptions. No new box gets what is theirs; what is left of any other box is removed.
+  virtual Task<void> begin_adoption(std::vector<std::string> descriptions) = 0;
+
   // A box that another owner made and handed over, with copies of its descriptors. What ran in it
-  // goes on; what was not to outlive its owner is killed. Throws box_lost when it has ended.
+  // goes on; what was not to outlive its owner is killed. Throws box_lost when it has ended. When
+  // the calling coroutine is cancelled, the box goes on without us.
   virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                            std::vector<UniqueFd> fds) = 0;
 
   // Directories of the host that new boxes may show parts of, resolved; empty: all but what never
   // may.
   virtual void set_mount_roots(std::vector<std::string> roots) = 0;
-
-  // After the last adopt(): what is left of boxes that nobody adopted is removed.
-  virtual void finish_adoption() = 0;
 
   // Lets go of the boxes without ending them: their next owner takes them over. Only what was
   // handed over goes on. Use nothing of the backend afterwards.

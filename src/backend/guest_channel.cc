@@ -1,7 +1,8 @@
 #include "backend/guest_channel.h"
 
-#include <algorithm>
+#include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -209,6 +210,12 @@ void GuestChannel::dispatch(const wire::GuestMessage& message, std::vector<Uniqu
   } else if (!std::holds_alternative<wire::Pong>(message)) {
     throw Error(ErrorCode::protocol_error, "message out of place");
   }
+}
+
+bool GuestChannel::has_unread() {
+  if (!open()) return false;
+  pollfd readable{socket_.native_handle(), POLLIN, 0};
+  return ::poll(&readable, 1, 0) > 0;
 }
 
 void GuestChannel::close(std::string reason) {

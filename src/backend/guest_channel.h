@@ -60,6 +60,7 @@ class GuestChannel : public std::enable_shared_from_this<GuestChannel> {
 
   const boost::asio::any_io_executor& executor() const { return executor_; }
   bool open() const { return socket_.is_open(); }
+  bool has_unread();  // a packet is there, or the end
   int socket() { return socket_.native_handle(); }
   // Of all processes that have ended.
   std::chrono::microseconds reported_cpu_time() const { return reported_cpu_time_; }

@@ -39,6 +39,11 @@ bool ChildProcess::kill(int signal_number) const {
   return ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal_number, nullptr, 0) == 0;
 }
 
+bool ChildProcess::ended() const {
+  pollfd ended{pidfd_.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) > 0;
+}
+
 int ChildProcess::wait() {
   // The end is awaited through the pidfd: it tells of processes that are not our children, too.
   pollfd ended{pidfd_.get(), POLLIN, 0};

@@ -35,6 +35,7 @@ class ChildProcess {
   bool running() const { return pidfd_.valid(); }  // not yet waited for
   pid_t pid() const { return pid_; }
   int pidfd() const { return pidfd_.get(); }
+  bool ended() const;  // of one that runs: wait() would return at once
 
   // False when the process is gone already.
   bool kill(int signal_number) const;

@@ -216,10 +216,11 @@ class Daemon {
     if (!opened.report.empty()) log::warning("state", "report", opened.report);
     co_await storage_.recover();
     backend::KeptEntries kept_processes = take_processes(kept_);
-    co_await sessions_.start(std::move(kept_));
-    processes_.adopt(std::move(kept_processes));
-    co_await executions_.start();
     if (keeper_) keeper_watch_.spawn("watch the keeper", keeper_->watch());
+    processes_.expect(std::move(kept_processes));
+    co_await sessions_.start(std::move(kept_));
+    processes_.lose_homeless();
+    co_await executions_.start();
     const api::Services services{.sessions = sessions_,
                                  .executions = executions_,
                                  .files = files_,

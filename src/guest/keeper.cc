@@ -1,11 +1,13 @@
 #include "guest/keeper.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -88,9 +90,13 @@ class Keeper {
 
   void handle(wire::Keep& request, std::vector<UniqueFd>& fds) {
     entries_[request.name] = {std::move(request.data), std::move(fds)};
+    most_ = std::max(most_, entries_.size());
   }
   void handle(const wire::Drop& request, const std::vector<UniqueFd>&) {
     entries_.erase(request.name);
+    if (most_ < kMany || entries_.size() > most_ / 2) return;
+    ::malloc_trim(0);
+    most_ = entries_.size();
   }
   void handle(const wire::TellAll&, const std::vector<UniqueFd>&) {
     for (const auto& [name, entry] : entries_) {
@@ -105,12 +111,14 @@ class Keeper {
 
   static constexpr int kLookAroundMs = 2000;
   static constexpr std::chrono::minutes kPatience{10};
+  static constexpr std::size_t kMany = 1000;
 
   UniqueFd listener_;
   UniqueFd directory_;
   UniqueFd owner_;
   Deadline alone_since_ = Clock::now();
   std::map<std::string, Entry> entries_;
+  std::size_t most_ = 0;  // that there were since memory was given back
   bool done_ = false;
 };
 

@@ -53,12 +53,25 @@ struct Router::Node {
 Router::Router() : root_(std::make_unique<Node>()) {}
 Router::~Router() = default;
 
+void Router::await_before(std::string parameter, Handler wait) {
+  awaited_segment_ = "{" + std::move(parameter) + "}";
+  wait_ = std::move(wait);
+}
+
 void Router::add(std::string method, std::string pattern, Handler handler, RouteOptions options) {
   Node* node = root_.get();
+  bool awaited = false;
   if (pattern != "/") {
     for (const std::string_view segment : split(std::string_view(pattern).substr(1), '/')) {
       node = &node->child(segment, pattern);
+      awaited = awaited || segment == awaited_segment_;
     }
+  }
+  if (awaited) {
+    handler = [wait = wait_, answer = std::move(handler)](Exchange& exchange) -> Task<void> {
+      co_await wait(exchange);
+      co_await answer(exchange);
+    };
   }
   for (const Route* other : node->routes) {
     if (other->method == method) {

@@ -46,6 +46,9 @@ class Router {
   // is not empty. A literal segment goes before it. HEAD is answered by the handler of GET.
   void add(std::string method, std::string pattern, Handler handler, RouteOptions options = {});
 
+  // From now on, what is awaited before the handler of every route that has this parameter.
+  void await_before(std::string parameter, Handler wait);
+
   struct Match {
     const Route* route = nullptr;  // null: no such path, or not with this method
     std::vector<std::pair<std::string_view, std::string>> params;  // names live in the router
@@ -60,6 +63,8 @@ class Router {
   struct Node;
   std::unique_ptr<Node> root_;
   std::vector<std::unique_ptr<Route>> routes_;
+  std::string awaited_segment_;  // "{id}"; empty: none
+  Handler wait_;
 };
 
 }  // namespace caisson::net

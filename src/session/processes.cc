@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <system_error>
 
 #include "async/sleep.h"
@@ -40,41 +39,72 @@ Processes::Processes(ProcessGround ground, Registry& sessions, ProcessSettings s
   sessions_.on_end([this](std::string id) { return remove_all(std::move(id)); });
   if (ground_.keeper == nullptr) return;
   ground_.keeper->on_loss([this] {
+    keeper_was_lost_ = true;
     for (const auto& [key, process] : processes_) process->keep();
   });
 }
 
-void Processes::adopt(backend::KeptEntries kept) {
-  for (auto& entry : kept) {
-    if (is_kept_process(entry.first)) adopt_one(entry.first, std::move(entry.second));
+void Processes::expect(backend::KeptEntries kept) {
+  std::set<std::string> known;
+  while (!kept.empty()) {
+    auto entry = kept.extract(kept.begin());
+    try {
+      KeptProcess told = read_kept_process(entry.mapped().data);
+      known.insert(told.directory);
+      std::vector<Expected>& of_session = expected_[told.session_id];
+      of_session.push_back({std::move(told), std::move(entry.mapped().fds)});
+    } catch (const Error& error) {
+      lose(entry.key(), error.what());
+    }
   }
-  for (const SessionView& view : sessions_.list()) {
-    if (view.alive) sessions_.use(view.info.session_id)->end_unclaimed_processes();
-  }
-  remove_strangers();
+  remove_strangers(known);
+  sessions_.on_return([this](const std::string& id, const std::shared_ptr<Session>& session) {
+    follow(id, session);
+  });
 }
 
-void Processes::adopt_one(const std::string& name, backend::KeptEntry kept) {
+void Processes::lose_homeless() {
+  std::vector<std::string> homeless;
+  for (const auto& [session_id, processes] : expected_) {
+    const std::optional<SessionView> view = sessions_.find(session_id);
+    if (!view || !view->returning) homeless.push_back(session_id);
+  }
+  for (const std::string& session_id : homeless) follow(session_id, nullptr);
+}
+
+// Their session is back, or is lost with them.
+void Processes::follow(const std::string& session_id, const std::shared_ptr<Session>& session) {
+  if (auto found = expected_.extract(session_id)) {
+    for (Expected& expected : found.mapped()) adopt(session, std::move(expected));
+  }
+  if (session) session->end_unclaimed_processes();
+}
+
+void Processes::adopt(const std::shared_ptr<Session>& session, Expected expected) {
+  const std::string directory = expected.told.directory;
+  const Key key(expected.told.session_id, expected.told.spec.process_id);
   try {
-    KeptProcess told = read_kept_process(kept.data);
-    const Key key(told.session_id, told.spec.process_id);
-    const std::optional<SessionView> view = sessions_.find(told.session_id);
-    if (!view || !view->alive) throw Error(ErrorCode::box_lost, "its session is gone");
+    if (!session) throw Error(ErrorCode::box_lost, "its session is gone");
     const std::shared_ptr<ManagedProcess> process = ManagedProcess::adopt(
-        ground_, sessions_.use(key.first), std::move(told), std::move(kept.fds));
+        ground_, Session::Use(session), std::move(expected.told), std::move(expected.fds));
+    if (keeper_was_lost_) process->keep();
     processes_[key] = process;
     tasks_.spawn("forget a process", retain(process, time_left(*process, settings_.retention)));
     log::info("process taken over", "session", key.first, "process", key.second);
   } catch (const Error& error) {
-    log::warning("process lost", "entry", name, "error", error.what());
-    if (ground_.keeper != nullptr) ground_.keeper->drop(name);
+    lose(kept_process_name(directory), error.what());
+    std::error_code failed;
+    std::filesystem::remove_all(ground_.directory / directory, failed);
   }
 }
 
+void Processes::lose(const std::string& name, const std::string& reason) {
+  log::warning("process lost", "entry", name, "error", reason);
+  if (ground_.keeper != nullptr) ground_.keeper->drop(name);
+}
+
 // Streams of processes that nobody knows of any more.
-void Processes::remove_strangers() {
-  std::set<std::string> known;
-  for (const auto& [key, process] : processes_) known.insert(process->directory_name());
+void Processes::remove_strangers(const std::set<std::string>& known) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(ground_.directory, error)) {
     if (known.contains(entry.path().filename().native())) continue;

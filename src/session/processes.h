@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "async/task_group.h"
 #include "async/turns.h"
 #include "backend/keeper.h"
+#include "session/kept_process.h"
 #include "session/process.h"
 #include "session/registry.h"
 
@@ -28,9 +30,11 @@ class Processes {
   // Everything referred to outlives it.
   Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings);
 
-  // Takes over what a daemon before us left, after its sessions have been; removes what belongs to
-  // nothing any more.
-  void adopt(backend::KeptEntries kept);
+  // What a daemon before us left, before its sessions come back: each process does with its
+  // session. Removes what belongs to nothing any more.
+  void expect(backend::KeptEntries kept);
+  // Once it is known which sessions may come back: processes of others are lost.
+  void lose_homeless();
   // Leaves everything to the daemon after us.
   Task<void> abandon();
   // When all sessions have ended: forgets everything.
@@ -59,14 +63,23 @@ class Processes {
   Task<void> remove_all(std::string session_id);
   Task<void> retain(std::shared_ptr<ManagedProcess> process, std::chrono::milliseconds left);
   void limit_ended();
-  void adopt_one(const std::string& name, backend::KeptEntry kept);
-  void remove_strangers();
+  // A process whose session is not back yet.
+  struct Expected {
+    KeptProcess told;
+    std::vector<UniqueFd> fds;
+  };
+  void follow(const std::string& session_id, const std::shared_ptr<Session>& session);
+  void adopt(const std::shared_ptr<Session>& session, Expected expected);
+  void lose(const std::string& name, const std::string& reason);
+  void remove_strangers(const std::set<std::string>& known);
 
   ProcessGround ground_;
   Registry& sessions_;
   ProcessSettings settings_;
   std::map<Key, std::shared_ptr<ManagedProcess>> processes_;
-  std::map<Key, std::weak_ptr<Turns>> turns_;  // start and remove, one at a time
+  std::map<Key, std::weak_ptr<Turns>> turns_;              // start and remove, one at a time
+  std::map<std::string, std::vector<Expected>> expected_;  // by session
+  bool keeper_was_lost_ = false;
   std::size_t starting_ = 0;
   TaskGroup tasks_;
 };

@@ -1,8 +1,5 @@
 #include "session/registry.h"
 
-#include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -15,9 +12,6 @@ namespace caisson::session {
 
 namespace {
 
-// How often sessions are looked at: for expiry, and while there are shells that may rest.
-constexpr auto kSlowRound = std::chrono::seconds(30);
-constexpr auto kQuickRound = std::chrono::seconds(1);
 // An answer waits so long for the end of its box: a process that a host has frozen does not end.
 constexpr auto kLongestEnd = std::chrono::seconds(10);
 
@@ -50,12 +44,14 @@ Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& back
       pool_(executor_, backend_, settings_.pooled_kinds),
       made_(executor_),
       house_timer_(executor_),
+      adoptions_(executor_),
       closings_(executor_),
       tasks_(executor_) {}
 
 Task<void> Registry::stop() {
   stopping_ = true;
   co_await tasks_.stop();
+  co_await adoptions_.finish();  // to end a box takes its owner
   for (;;) {
     const auto all = entries_;
     for (const auto& [id, entry] : all) begin_closing(entry);
@@ -78,7 +74,8 @@ void Registry::forget(const std::string& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   const Entry& entry = *found->second;
-  if (entry.session || entry.closing || entry.dormant || !entry.operations.free()) return;
+  if (entry.session || entry.returning || entry.closing || entry.dormant) return;
+  if (!entry.operations.free()) return;
   entries_.erase(found);
 }
 
@@ -130,6 +127,7 @@ Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
     }
   } const forget{*this, id, turn};
 
+  co_await wait_for_return(entry);
   if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
   end_if_expired(entry);
   while (entry->closing) {
@@ -157,9 +155,7 @@ Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
 }
 
 void Registry::check_capacity() const {
-  std::size_t held = being_made_ + being_closed_;
-  for (const auto& [id, entry] : entries_) held += entry->session ? 1 : 0;
-  if (held >= settings_.max_sessions) {
+  if (sessions_ + returning_ + being_made_ + being_closed_ >= settings_.max_sessions) {
     throw Error(ErrorCode::capacity_reached,
                 str("Box session capacity reached (", settings_.max_sessions, ")"));
   }
@@ -204,6 +200,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   }
   entry->dormant.reset();
   entry->session = session;
+  ++sessions_;
   keep(*session);
   ++created_;
   house_timer_.cancel_one();
@@ -218,6 +215,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
 std::shared_ptr<Event> Registry::begin_closing(EntryPtr entry) {
   if (!entry->session) return entry->closing;
   std::shared_ptr<Session> session = std::exchange(entry->session, nullptr);
+  --sessions_;
   entry->closing = std::make_shared<Event>(executor_);
   std::shared_ptr<Event> done = entry->closing;
   ++being_closed_;
@@ -257,6 +255,7 @@ Task<void> Registry::remove(std::string id) {
   const EntryPtr entry = found->second;
   {
     const std::optional<Turns::Turn> turn = co_await entry->operations.take();
+    co_await wait_for_return(entry);
     const bool dormant = std::exchange(entry->dormant, std::nullopt).has_value();
     const std::shared_ptr<Event> closed = begin_closing(entry);
     if (closed) {
@@ -308,7 +307,9 @@ SessionView Registry::view_of(const Session& session) {
 
 bool Registry::contains(const std::string& id) const {
   const auto found = entries_.find(id);
-  return found != entries_.end() && (found->second->session || found->second->dormant);
+  if (found == entries_.end()) return false;
+  const Entry& entry = *found->second;
+  return entry.session || entry.returning || entry.dormant;
 }
 
 std::optional<SessionView> Registry::find(const std::string& id) const {
@@ -316,6 +317,7 @@ std::optional<SessionView> Registry::find(const std::string& id) const {
   if (found == entries_.end()) return std::nullopt;
   const Entry& entry = *found->second;
   if (entry.session) return view_of(*entry.session);
+  if (entry.returning) return view_of(*entry.returning);
   if (!entry.dormant) return std::nullopt;
   SessionView view{.info = model::session_info_of(*entry.dormant),
                    .extra_mounts = entry.dormant->extra_mounts,
@@ -338,48 +340,10 @@ std::vector<SessionView> Registry::list() const {
   return views;
 }
 
-bool Registry::is_expired(const Session& session) const {
-  if (session.in_use()) return false;
-  const auto limit = session.spec().persistent ? settings_.persistent_idle_limit : settings_.ttl;
-  if (limit.count() <= 0) return false;
-  return Clock::now() - session.last_used() > limit;
-}
-
-void Registry::end_if_expired(EntryPtr entry) {
-  if (!entry->session || !is_expired(*entry->session)) return;
-  ++expired_;
-  log::info("session expired", "session", entry->session->id());
-  begin_closing(std::move(entry));
-}
-
-void Registry::expire() {
-  const auto all = entries_;
-  for (const auto& [id, entry] : all) end_if_expired(entry);
-}
-
-// Looks often while there are sessions whose shells may rest, seldom otherwise. A session that is
-// made meanwhile wakes it.
-Task<void> Registry::keep_house() {
-  while (!stopping_) {
-    bool sessions = false;
-    for (const auto& [id, entry] : entries_) {
-      if (!entry->session) continue;
-      sessions = true;
-      entry->session->rest();
-      if (entry->kept_use != entry->session->last_used()) {
-        entry->kept_use = entry->session->last_used();
-        keep(*entry->session);
-      }
-    }
-    const auto round = std::clamp<std::chrono::seconds>(settings_.ttl, kQuickRound, kSlowRound);
-    house_timer_.expires_after(sessions && settings_.park_shells ? kQuickRound : round);
-    co_await house_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
-    expire();
-  }
-}
-
 RegistryStatus Registry::status() const {
-  RegistryStatus status{.being_made = being_made_,
+  RegistryStatus status{.sessions = sessions_,
+                        .returning = returning_,
+                        .being_made = being_made_,
                         .being_closed = being_closed_,
                         .pooled_boxes = pool_.ready(),
                         .pool_hits = pool_.hits(),
@@ -390,9 +354,7 @@ RegistryStatus Registry::status() const {
                         .timeouts = timeouts_,
                         .ooms = ooms_};
   for (const auto& [id, entry] : entries_) {
-    if (!entry->session) continue;
-    ++status.sessions;
-    if (entry->session->has_parked_shell()) ++status.parked_shells;
+    if (entry->session && entry->session->has_parked_shell()) ++status.parked_shells;
   }
   return status;
 }

@@ -19,6 +19,7 @@
 #include "model/exec.h"
 #include "model/session_info.h"
 #include "session/box_pool.h"
+#include "session/kept_session.h"
 #include "session/session.h"
 #include "store/async_store.h"
 
@@ -28,7 +29,8 @@ namespace caisson::session {
 struct SessionView {
   model::SessionInfo info;
   std::vector<model::MountSpec> extra_mounts = {};
-  bool alive = true;  // false: its box has ended; the next use makes a new one
+  bool alive = true;       // false: its box has ended; the next use makes a new one
+  bool returning = false;  // a daemon before us had it, and its box is still being taken over
   bool in_use = false;
   std::uint64_t execs = 0;
   model::IsolationReport isolation;
@@ -36,6 +38,7 @@ struct SessionView {
 
 struct RegistryStatus {
   std::size_t sessions = 0;
+  std::size_t returning = 0;  // still being taken over from a daemon before us
   std::size_t being_made = 0;
   std::size_t being_closed = 0;
   std::size_t parked_shells = 0;
@@ -58,8 +61,9 @@ class Registry {
   Registry(boost::asio::any_io_executor executor, backend::Backend& backend,
            store::AsyncStore* store, Settings settings, backend::Keeper* keeper = nullptr);
 
-  // Takes over what a previous daemon left with the keeper and in the store, begins to expire
-  // sessions and to make boxes ahead.
+  // Begins to take over what a previous daemon left with the keeper and in the store, to expire
+  // sessions and to make boxes ahead. Sessions come back one by one, in no order: whoever asks for
+  // one waits for it, and for no other.
   Task<void> start(backend::KeptEntries kept = {});
   // Leaves everything to the daemon after us; nothing can be used afterwards. Execs are cut off.
   Task<void> abandon();
@@ -72,6 +76,10 @@ class Registry {
 
   // The same, and a command in it. A timeout ends the session unless the request says otherwise.
   Task<model::ExecResult> exec(ExecRequest request);
+
+  // When this session is back, or known to be lost; at once for any other. What follows here does
+  // not wait.
+  Task<void> wait_for(std::string id);
 
   // Holds a session that exists, for work in it that is no exec. Work that does not touch it does
   // not make it expire later. Throws session_not_found.
@@ -96,6 +104,12 @@ class Registry {
     end_handler_ = std::move(handler);
   }
 
+  // Called with each session of a daemon before us once it is back, before anybody else gets it;
+  // null: it is lost.
+  void on_return(std::function<void(const std::string& id, std::shared_ptr<Session>)> handler) {
+    return_handler_ = std::move(handler);
+  }
+
   // Ends every session whose name `matches`, and returns when nothing of them is left.
   Task<void> remove_all(std::function<bool(const std::string& id)> matches);
 
@@ -107,11 +121,20 @@ class Registry {
   const Settings& settings() const { return settings_; }
 
  private:
+  // A session of a daemon before us whose box is being taken over.
+  struct Returning {
+    Returning(const boost::asio::any_io_executor& executor, KeptSession kept)
+        : told(std::move(kept)), over(executor) {}
+    KeptSession told;
+    Event over;
+  };
+
   // A name that something is known or going on about.
   struct Entry {
     explicit Entry(const boost::asio::any_io_executor& executor) : operations(executor) {}
     Turns operations;  // get-or-create and delete, one at a time
     std::shared_ptr<Session> session;
+    std::shared_ptr<Returning> returning;   // until there is a session, or none
     std::shared_ptr<Event> closing;         // while a former session's box is being ended
     std::optional<model::BoxSpec> dormant;  // of a daemon before us, without a box
     Deadline kept_use{};                    // the use that the keeper knows of
@@ -125,7 +148,11 @@ class Registry {
   std::shared_ptr<Event> begin_closing(EntryPtr entry);
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
   Task<void> remove_if_there(std::string id);
-  Task<void> adopt(std::string name, backend::KeptEntry kept);
+  std::vector<std::string> announce(const backend::KeptEntries& kept);
+  Task<void> adopt(std::string id, std::vector<UniqueFd> fds);
+  void lose(const std::string& name, const std::string& reason);
+  static Task<void> wait_for_return(EntryPtr entry);
+  SessionView view_of(const Returning& returning) const;
   void keep(const Session& session);
   void keep_all();
   Task<void> keep_house();
@@ -143,6 +170,8 @@ class Registry {
   Settings settings_;
   BoxPool pool_;
   std::map<std::string, EntryPtr> entries_;
+  std::size_t sessions_ = 0;   // entries that have one
+  std::size_t returning_ = 0;  // entries that may get theirs back
   std::size_t being_made_ = 0;
   std::size_t being_closed_ = 0;
   std::uint64_t created_ = 0;
@@ -151,10 +180,13 @@ class Registry {
   std::uint64_t timeouts_ = 0;
   std::uint64_t ooms_ = 0;
   bool stopping_ = false;
+  bool keeper_was_lost_ = false;
+  std::function<void(const std::string& id, std::shared_ptr<Session>)> return_handler_;
   std::function<Task<void>(std::string id)> removal_handler_;
   std::function<Task<void>(std::string id)> end_handler_;
   Signal made_;  // or not: being_made_ went down
   boost::asio::steady_timer house_timer_;
+  TaskGroup adoptions_;
   TaskGroup closings_;
   TaskGroup tasks_;
 };

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,46 +15,110 @@ namespace caisson::session {
 // A persistent session whose box is gone keeps its name and its settings, and gets a new box when
 // it is used; of the others nothing is left to keep.
 Task<void> Registry::start(backend::KeptEntries kept) {
-  if (keeper_ != nullptr) keeper_->on_loss([this] { keep_all(); });
-  TaskGroup adoptions(executor_);
-  for (auto& [name, entry] : kept) {
-    adoptions.spawn("take over a session", adopt(name, std::move(entry)));
+  if (keeper_ != nullptr) {
+    keeper_->on_loss([this] {
+      keeper_was_lost_ = true;
+      keep_all();
+    });
   }
-  co_await adoptions.finish();
-  backend_.finish_adoption();
+  std::vector<std::string> boxes = announce(kept);
+  co_await backend_.begin_adoption(std::move(boxes));
   if (store_ != nullptr) {
     for (store::SessionRecord& record : co_await store_->sessions()) {
       const EntryPtr entry = entry_of(record.session_id);
-      if (!entry->session) entry->dormant = std::move(record.spec);
+      if (!entry->session && !entry->returning) entry->dormant = std::move(record.spec);
     }
+  }
+  for (const auto& [id, entry] : entries_) {
+    if (!entry->returning) continue;
+    std::vector<UniqueFd> fds = std::move(kept.at(kept_session_name(id)).fds);
+    adoptions_.spawn("take over a session", adopt(id, std::move(fds)));
   }
   tasks_.spawn("expire sessions", keep_house());
   pool_.warm_up();
 }
 
+// From here on their names are taken. Gives the descriptions of their boxes.
+std::vector<std::string> Registry::announce(const backend::KeptEntries& kept) {
+  std::vector<std::string> boxes;
+  for (const auto& [name, entry] : kept) {
+    try {
+      if (!is_kept_session(name)) {
+        throw Error(ErrorCode::protocol_error, "it is nothing that this version knows");
+      }
+      KeptSession told = read_kept_session(entry.data);
+      if (name != kept_session_name(told.spec.session_id)) {
+        throw Error(ErrorCode::protocol_error, "it is kept under the name of another");
+      }
+      boxes.push_back(told.box);
+      const EntryPtr named = entry_of(told.spec.session_id);
+      named->returning = std::make_shared<Returning>(executor_, std::move(told));
+      ++returning_;
+    } catch (const Error& error) {
+      lose(name, error.what());
+    }
+  }
+  return boxes;
+}
+
 // One that cannot be taken over is reported and ends: nothing is known of it that would be of use.
-Task<void> Registry::adopt(std::string name, backend::KeptEntry kept) {
+void Registry::lose(const std::string& name, const std::string& reason) {
+  log::warning("kept entry lost", "entry", name, "error", reason);
+  keeper_->drop(name);
+}
+
+Task<void> Registry::adopt(std::string id, std::vector<UniqueFd> fds) {
+  const EntryPtr entry = entry_of(id);
+  const std::shared_ptr<Returning> returning = entry->returning;
+  std::unique_ptr<backend::Box> box;
   std::string lost;
   try {
-    if (!is_kept_session(name)) {
-      throw Error(ErrorCode::protocol_error, "it is nothing that this version knows");
-    }
-    KeptSession told = read_kept_session(kept.data);
-    model::BoxSpec spec = told.spec;
-    std::string description = told.box;
-    std::unique_ptr<backend::Box> box =
-        co_await backend_.adopt(std::move(spec), std::move(description), std::move(kept.fds));
-    const std::string id = told.spec.session_id;
-    const EntryPtr entry = entry_of(id);
-    entry->session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
-                                               std::move(told), std::move(box));
-    log::info("session taken over", "session", id, "box", entry->session->box().id());
+    model::BoxSpec spec = returning->told.spec;
+    std::string description = returning->told.box;
+    box = co_await backend_.adopt(std::move(spec), std::move(description), std::move(fds));
   } catch (const Error& error) {
     lost = error.what();
   }
-  if (lost.empty()) co_return;
-  log::warning("kept entry lost", "entry", name, "error", lost);
-  keeper_->drop(name);
+  if (box) {
+    entry->session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
+                                               std::move(returning->told), std::move(box));
+    ++sessions_;
+    // What the keeper was told is true, unless it is another one by now.
+    entry->kept_use = entry->session->last_used();
+    if (keeper_was_lost_) keep(*entry->session);
+    log::info("session taken over", "session", id, "box", entry->session->box().id());
+  } else {
+    lose(kept_session_name(id), lost);
+    if (store_ != nullptr && returning->told.spec.persistent) entry->dormant = returning->told.spec;
+  }
+  if (return_handler_) return_handler_(id, entry->session);
+  entry->returning.reset();
+  --returning_;
+  returning->over.set();
+  forget(id);
+}
+
+Task<void> Registry::wait_for(std::string id) {
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && found->second->returning) co_await wait_for_return(found->second);
+}
+
+Task<void> Registry::wait_for_return(EntryPtr entry) {
+  while (entry->returning) {
+    const std::shared_ptr<Returning> returning = entry->returning;
+    co_await returning->over.wait();
+  }
+}
+
+SessionView Registry::view_of(const Returning& returning) const {
+  SessionView view{.info = model::session_info_of(returning.told.spec),
+                   .extra_mounts = returning.told.spec.extra_mounts,
+                   .returning = true,
+                   .execs = returning.told.execs};
+  view.info.backend_name = backend_.name();
+  view.info.created_at = returning.told.created_at;
+  view.info.last_used_at = returning.told.last_used_at;
+  return view;
 }
 
 void Registry::keep(const Session& session) {
@@ -75,6 +140,7 @@ void Registry::keep_all() {
 Task<void> Registry::abandon() {
   stopping_ = true;
   co_await tasks_.stop();
+  co_await adoptions_.stop();  // those that are not back stay with the keeper
   keep_all();
   co_await closings_.finish();
   co_await pool_.stop();

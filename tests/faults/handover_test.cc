@@ -214,9 +214,10 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
     Native native(executor, options(&keeper, std::move(kept.at(Native::kKeptName).fds.at(0))));
     backend::KeptEntry entry = std::move(kept.at("box"));
     model::BoxSpec same = spec();
+    std::vector<std::string> descriptions{entry.data};
+    co_await native.begin_adoption(std::move(descriptions));
     const std::unique_ptr<backend::Box> box =
         co_await native.adopt(std::move(same), std::move(entry.data), std::move(entry.fds));
-    native.finish_adoption();
     const auto ended = box->find_process(ending);
     const backend::ProcessExit exit = co_await ended->wait();
     EXPECT_EQ(exit.exit_code, 5);

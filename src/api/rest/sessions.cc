@@ -40,7 +40,10 @@ void add_processes(json::object& shown,
 
 json::object to_json(const session::SessionView& view) {
   json::object object = model::to_json(view.info);
-  object["state"] = !view.alive ? "dead" : view.in_use ? "busy" : "idle";
+  object["state"] = view.returning ? "returning"
+                    : !view.alive  ? "dead"
+                    : view.in_use  ? "busy"
+                                   : "idle";
   object["execs"] = view.execs;
   json::array mounts;
   for (const model::MountSpec& mount : view.extra_mounts) mounts.push_back(model::to_json(mount));

@@ -41,6 +41,7 @@ Task<json::object> start_process(Call call) {
   std::string id = session_of(call);
   model::ManagedProcessSpec spec =
       model::read_managed_process_spec(required_field(call.data, "spec"));
+  co_await call.runtime.services().sessions.wait_for(id);
   const auto process =
       co_await call.runtime.services().processes.start(std::move(id), std::move(spec));
   co_return process_json(call.domain, *process);
@@ -49,6 +50,7 @@ Task<json::object> start_process(Call call) {
 Task<json::object> get_process(Call call) {
   check_admission(call);
   const std::string id = session_of(call);
+  co_await call.runtime.services().sessions.wait_for(id);
   co_return process_json(call.domain, *call.runtime.services().processes.get(id, process_of(call)));
 }
 
@@ -56,6 +58,7 @@ Task<json::object> stop_process(Call call) {
   check_admission(call);
   std::string id = session_of(call);
   const std::string process = process_of(call);
+  co_await call.runtime.services().sessions.wait_for(id);
   co_await call.runtime.services().processes.remove(std::move(id), process);
   co_return json::object{{"stopped", process}};
 }

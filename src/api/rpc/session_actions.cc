@@ -79,6 +79,7 @@ Task<json::object> create_session(Call call) {
 Task<json::object> get_session(Call call) {
   const std::string id = session_of(call);
   const Services& services = call.runtime.services();
+  co_await services.sessions.wait_for(id);
   json::object object = session_json(call, services.sessions.get(id));
   json::object processes;
   for (const auto& process : services.processes.list(id)) {

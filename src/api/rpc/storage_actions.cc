@@ -100,6 +100,7 @@ Task<void> measure_box(const Call& call, const session::SessionView& view, bool 
   const std::string& id = view.info.session_id;
   std::vector<std::string> paths{view.info.mount_path, caches(), kTemporary};
   std::vector<DirectoryUsage> found;
+  co_await services.sessions.wait_for(id);
   try {
     found = co_await services.files.usage(services.sessions.use(id, false), std::move(paths));
   } catch (const Error&) {

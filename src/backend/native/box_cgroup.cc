@@ -1,6 +1,7 @@
 // The groups of one box. What they lie in is the owner's, see cgroup.cc.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,8 +25,11 @@ std::string group_within(const std::string& box, std::uint64_t id) {
   return str(box, "/", kGroupPrefix, id);
 }
 
-std::string group_beside(const std::string& box, std::uint64_t id) {
-  return str(box, ".", kGroupPrefix, id);
+std::optional<std::uint64_t> find_id(std::string_view name) {
+  if (!name.starts_with(kGroupPrefix)) return std::nullopt;
+  const auto id = parse_integer(name.substr(kGroupPrefix.size()));
+  if (!id || *id <= 0) return std::nullopt;
+  return static_cast<std::uint64_t>(*id);
 }
 
 UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
@@ -38,6 +42,15 @@ UniqueFd open_entry(const OwnedHierarchy& hierarchy, const UniqueFd& leaf) {
 }
 
 }  // namespace
+
+std::string group_beside(const std::string& box, std::uint64_t id) {
+  return str(box, ".", kGroupPrefix, id);
+}
+
+std::optional<std::uint64_t> find_group_beside(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::nullopt : find_id(name.substr(dot + 1));
+}
 
 void refuse_own_memory() {
   throw Error(ErrorCode::isolation_unavailable,
@@ -53,8 +66,6 @@ BoxCgroup& BoxCgroup::operator=(BoxCgroup&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(name_, other.name_);
   std::swap(leaves_, other.leaves_);
-  std::swap(entries_, other.entries_);
-  std::swap(join_fds_, other.join_fds_);
   std::swap(memory_leaf_, other.memory_leaf_);
   std::swap(oom_kills_, other.oom_kills_);
   std::swap(gone_oom_kills_, other.gone_oom_kills_);
@@ -81,7 +92,7 @@ void BoxCgroup::add_leaf(std::size_t index) {
   const UniqueFd leaf = open_leaf(owned, name_);
   check_syscall(name_, leaf.get());
   limit_leaf(index, leaf, limits_);
-  take_leaf(index, leaf);
+  take_leaf(index);
 }
 
 void BoxCgroup::limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits) {
@@ -102,20 +113,25 @@ void BoxCgroup::limit_leaf(std::size_t index, const UniqueFd& leaf, const Cgroup
 
 void BoxCgroup::find_leaf(std::size_t index) {
   const OwnedHierarchy& owned = owner_->hierarchies[index];
-  const UniqueFd leaf = open_leaf(owned, name_);
-  if (!leaf) {
+  if (::faccessat(owned.directory.get(), name_.c_str(), F_OK, 0) < 0) {
     throw Error(ErrorCode::box_lost,
                 str("control group ", (owned.path / name_).native(), " is gone"));
   }
   leaves_ = index + 1;
-  take_leaf(index, leaf);
+  take_leaf(index);
 }
 
-void BoxCgroup::take_leaf(std::size_t index, const UniqueFd& leaf) {
-  const OwnedHierarchy& owned = owner_->hierarchies[index];
-  entries_.push_back(open_entry(owned, leaf));
-  join_fds_.push_back(entries_.back().get());
-  if (owned.controllers.contains(Controller::memory)) memory_leaf_ = index;
+void BoxCgroup::take_leaf(std::size_t index) {
+  if (owner_->hierarchies[index].controllers.contains(Controller::memory)) memory_leaf_ = index;
+}
+
+std::vector<UniqueFd> BoxCgroup::open_entries() const {
+  std::vector<UniqueFd> entries;
+  for (std::size_t i = 0; owner_ && i < leaves_; ++i) {
+    const OwnedHierarchy& owned = owner_->hierarchies[i];
+    entries.push_back(open_entry(owned, open_leaf(owned, name_)));
+  }
+  return entries;
 }
 
 // The file is not kept open: the kernel would keep a page for it, in every box.
@@ -266,18 +282,12 @@ std::uint64_t BoxCgroup::retain_groups(const std::set<std::uint64_t>& ids) {
   return groups_.empty() ? 0 : *groups_.rbegin();
 }
 
-void BoxCgroup::find_groups() {
-  const auto note = [this](std::string_view name, std::string_view prefix) {
-    if (!name.starts_with(prefix)) return;
-    const auto id = parse_integer(name.substr(prefix.size()));
-    if (id && *id > 0) groups_.insert(static_cast<std::uint64_t>(*id));
-  };
+void BoxCgroup::find_groups_within() {
+  if (leaves_ == 0) return;
   const UniqueFd leaf = open_leaf(owner_->hierarchies[0], name_);
-  for (const std::string& name : child_cgroups(leaf.get())) note(name, kGroupPrefix);
-  for (const OwnedHierarchy& owned : owner_->hierarchies) {
-    for (const std::string& name : child_cgroups(owned.directory.get())) {
-      note(name, str(name_, ".", kGroupPrefix));
-    }
+  if (!leaf) return;
+  for (const std::string& name : child_cgroups(leaf.get())) {
+    if (const auto id = find_id(name)) groups_.insert(*id);
   }
 }
 
@@ -290,8 +300,6 @@ bool BoxCgroup::try_remove() {
       return false;
     --leaves_;
   }
-  join_fds_.clear();
-  entries_.clear();
   memory_leaf_.reset();
   owner_.reset();
   return true;

@@ -251,27 +251,44 @@ BoxCgroup CgroupOwner::create(std::string_view name, const CgroupLimits& limits)
   return box;
 }
 
-BoxCgroup CgroupOwner::adopt(std::string_view name, const CgroupLimits& limits) const {
+CgroupOwner::Found CgroupOwner::find_boxes() const {
+  Found boxes;
+  for (const OwnedHierarchy& owned : directories_->hierarchies) {
+    for (const std::string& name : child_cgroups(owned.directory.get())) {
+      std::set<std::uint64_t>& beside = boxes[name.substr(0, name.find('.'))];
+      if (const auto id = find_group_beside(name)) beside.insert(*id);
+    }
+  }
+  return boxes;
+}
+
+// One that is not whole is no use to anybody, and nothing of it is removed here.
+BoxCgroup CgroupOwner::adopt(std::string_view name, const CgroupLimits& limits,
+                             const std::set<std::uint64_t>& beside) const {
   check_name("box", name);
   BoxCgroup box(directories_, std::string(name));
-  for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.find_leaf(i);
+  try {
+    for (std::size_t i = 0; i < directories_->hierarchies.size(); ++i) box.find_leaf(i);
+  } catch (...) {
+    box.abandon();
+    throw;
+  }
   box.limits_ = limits;
-  box.find_groups();
+  box.groups_ = beside;
+  box.find_groups_within();
   return box;
 }
 
-std::set<std::string> CgroupOwner::remove_all_but(const std::set<std::string>& boxes) const {
-  std::set<std::string> others;
+void CgroupOwner::remove_boxes(const Found& boxes) const {
   const Deadline deadline = Clock::now() + kSweepPatience;
   for (const OwnedHierarchy& owned : directories_->hierarchies) {
-    for (const std::string& name : child_cgroups(owned.directory.get())) {
-      const std::string box = name.substr(0, name.find('.'));  // of its groups as well
-      if (boxes.contains(box)) continue;
-      others.insert(box);
+    for (const auto& [name, beside] : boxes) {
       remove_tree(owned.directory.get(), name, deadline);
+      for (const std::uint64_t id : beside) {
+        remove_tree(owned.directory.get(), group_beside(name, id), deadline);
+      }
     }
   }
-  return others;
 }
 
 bool CgroupOwner::remove() {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -38,10 +39,12 @@ class BoxCgroup {
   BoxCgroup& operator=(BoxCgroup&&) noexcept;
   ~BoxCgroup();  // one attempt to remove; what is left is the next sweep's
 
-  // entry_file() of every leaf, open for writing: a process enters by writing "0" to each, in this
-  // order. The permission is that of the opener, so the descriptors work from inside a box's
-  // namespaces.
-  std::span<const int> join_fds() const { return join_fds_; }
+  // Whether there is no hierarchy at all that it could be in.
+  bool empty() const { return leaves_ == 0; }
+  // entry_file() of every leaf, opened for writing: a process enters by writing "0" to each, in
+  // this order. The permission is that of the opener, so the descriptors work from inside a box's
+  // namespaces. They are not kept here: thousands of boxes would be short of descriptors.
+  std::vector<UniqueFd> open_entries() const;
   const std::string& name() const { return name_; }
 
   // The limits that were asked for, written and read back.
@@ -62,8 +65,8 @@ class BoxCgroup {
 
   // A group of processes among those of the box. It lies within the box's and shares its limits;
   // only with a memory limit of its own it lies beside the box's memory, and on v2 has the box's
-  // other limits once more. Gives what to enter it by, as join_fds(). Throws isolation_unavailable
-  // when no hierarchy can limit memory.
+  // other limits once more. Gives what to enter it by, as open_entries(). Throws
+  // isolation_unavailable when no hierarchy can limit memory.
   std::vector<UniqueFd> make_group(std::uint64_t id, std::uint64_t memory_bytes);
   // SIGKILL to every process of the group. False while some are left: call it again. Nothing when
   // there is no such group.
@@ -89,19 +92,17 @@ class BoxCgroup {
   BoxCgroup(std::shared_ptr<const OwnerDirectories> owner, std::string name);
   void add_leaf(std::size_t index);
   void find_leaf(std::size_t index);
-  void take_leaf(std::size_t index, const UniqueFd& leaf);
+  void take_leaf(std::size_t index);
   void limit_leaf(std::size_t index, const UniqueFd& leaf, const CgroupLimits& limits);
   UniqueFd make_group_leaf(std::size_t index, std::uint64_t id, const CgroupLimits& limits);
   void remove_unwanted_groups();
   void try_remove_group(std::uint64_t id);
   std::uint64_t read_oom_kills(const std::string& group) const;
-  void find_groups();
+  void find_groups_within();
 
   std::shared_ptr<const OwnerDirectories> owner_;  // null when moved from or removed
   std::string name_;
-  std::size_t leaves_ = 0;  // made in the first `leaves_` hierarchies of the owner
-  std::vector<UniqueFd> entries_;
-  std::vector<int> join_fds_;
+  std::size_t leaves_ = 0;                  // made in the first `leaves_` hierarchies of the owner
   std::optional<std::size_t> memory_leaf_;  // the hierarchy that counts OOM kills
   mutable std::uint64_t oom_kills_ = 0;
   std::uint64_t gone_oom_kills_ = 0;  // of groups that have been removed
@@ -128,20 +129,26 @@ class CgroupOwner {
   // nothing is left then.
   BoxCgroup create(std::string_view name, const CgroupLimits& limits) const;
 
-  // The groups of a box that an owner before us made under this name, with these limits.
-  // Throws box_lost when they are gone.
-  BoxCgroup adopt(std::string_view name, const CgroupLimits& limits) const;
+  // What an owner before us left in the owner's directories: boxes, or parts of them, by name, each
+  // with the ids of the groups that lie beside it. Looks at every directory once.
+  using Found = std::map<std::string, std::set<std::uint64_t>>;
+  Found find_boxes() const;
 
-  // Ends and removes what is left of other boxes in the owner's directories, which may be parts of
-  // one only. Gives their names.
-  std::set<std::string> remove_all_but(const std::set<std::string>& boxes) const;
+  // The groups of a box that an owner before us made under this name, with these limits; `beside`
+  // is what find_boxes() told of it. Throws box_lost when they are gone. May be called by any
+  // thread.
+  BoxCgroup adopt(std::string_view name, const CgroupLimits& limits,
+                  const std::set<std::uint64_t>& beside) const;
+
+  // Ends and removes all that is left of these boxes. May be called by any thread.
+  void remove_boxes(const Found& boxes) const;
 
   // memory_limit, pids_limit and cpu_limit as boxes of this owner get them.
   const std::vector<model::LayerReport>& reports() const { return reports_; }
 
   // entry_file() of the cgroups this process lives in now, open for writing: what entered a box
-  // comes back by writing "0" to each. The reverse of the order of join_fds(), so that a process is
-  // in the hierarchy that kills in one stroke for as long as it is in any other.
+  // comes back by writing "0" to each. The reverse of the order of open_entries(), so that a
+  // process is in the hierarchy that kills in one stroke for as long as it is in any other.
   std::span<const int> home_fds() const { return home_fds_; }
 
   // The owner's directories (O_PATH), for a process that cleans up when this one is gone.

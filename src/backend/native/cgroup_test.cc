@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <fstream>
@@ -27,7 +28,9 @@ namespace {
 
 using model::Layer;
 using model::LayerState;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 using testing::UnorderedElementsAre;
 
 constexpr std::uint64_t kMemory = 16u << 20;
@@ -37,6 +40,11 @@ bool enter(std::span<const int> fds) {
     if (::write(fd, "0", 1) != 1) return false;
   }
   return true;
+}
+
+bool enter(const std::vector<UniqueFd>& entries) {
+  return std::all_of(entries.begin(), entries.end(),
+                     [](const UniqueFd& entry) { return ::write(entry.get(), "0", 1) == 1; });
 }
 
 // Runs `body` in a forked child; its result is the exit code.
@@ -50,11 +58,11 @@ ChildProcess fork_child(Body body) {
   return ChildProcess(pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
-// A child that is inside the box when this returns, and stays there.
-ChildProcess inhabit(const BoxCgroup& box) {
+// A child that is inside the group when this returns, and stays there.
+ChildProcess inhabit(const std::vector<UniqueFd>& group) {
   auto [ready, entered] = make_pipe();
   ChildProcess child = fork_child([&] {
-    if (!enter(box.join_fds()) || ::write(entered.get(), "x", 1) != 1) return 1;
+    if (!enter(group) || ::write(entered.get(), "x", 1) != 1) return 1;
     for (;;) ::pause();
   });
   entered.reset();
@@ -63,19 +71,16 @@ ChildProcess inhabit(const BoxCgroup& box) {
   return child;
 }
 
-// The same inside a group of the box.
-ChildProcess inhabit(const std::vector<UniqueFd>& group) {
-  std::vector<int> fds;
-  for (const UniqueFd& fd : group) fds.push_back(fd.get());
-  auto [ready, entered] = make_pipe();
-  ChildProcess child = fork_child([&] {
-    if (!enter(fds) || ::write(entered.get(), "x", 1) != 1) return 1;
-    for (;;) ::pause();
-  });
-  entered.reset();
-  char byte = 0;
-  EXPECT_EQ(::read(ready.get(), &byte, 1), 1) << "the child could not enter";
-  return child;
+ChildProcess inhabit(const BoxCgroup& box) {
+  return inhabit(box.open_entries());
+}
+
+// Processes leave their groups a moment after they are seen to have ended.
+template <typename Condition>
+bool becomes(Condition condition) {
+  const Deadline deadline = Clock::now() + std::chrono::seconds(60);
+  while (!condition() && Clock::now() < deadline) ::usleep(1000);
+  return condition();
 }
 
 bool killed(ChildProcess& child) {
@@ -129,8 +134,8 @@ TEST_F(CgroupTest, SetsTheLimitsOfABox) {
   }
   EXPECT_EQ(trim(control(Controller::pids, "pids.max", "pids.max")), "7");
   EXPECT_THAT(control(Controller::cpu, "cpu.cfs_quota_us", "cpu.max"), HasSubstr("50000"));
-  EXPECT_EQ(box.join_fds().size(), owner.directory_fds().size());
-  EXPECT_EQ(box.join_fds().size(), owner.home_fds().size());
+  EXPECT_EQ(box.open_entries().size(), owner.directory_fds().size());
+  EXPECT_EQ(box.open_entries().size(), owner.home_fds().size());
 }
 
 TEST_F(CgroupTest, EnforcesOnlyWhatWasAskedFor) {
@@ -153,13 +158,13 @@ TEST_F(CgroupTest, GivesABoxNoMoreProcessorsThanItsAncestorsHave) {
             "50000\n");
 }
 
-TEST_F(CgroupTest, AProcessEntersThroughTheJoinFdsAndComesBackThroughTheHomeFds) {
+TEST_F(CgroupTest, AProcessEntersThroughTheEntriesAndComesBackThroughTheHomeFds) {
   const CgroupOwner owner(host_, owner_);
   BoxCgroup box = owner.create("box", {.pids = 7});
   const std::string before = read_file("/proc/self/cgroup");
   auto [in, out] = make_pipe();
   ChildProcess child = fork_child([&] {
-    if (!enter(box.join_fds())) return 1;
+    if (!enter(box.open_entries())) return 1;
     const std::string inside = read_file("/proc/self/cgroup");
     if (!enter(owner.home_fds())) return 2;
     write_all(out.get(), inside, "pipe");
@@ -174,7 +179,7 @@ TEST_F(CgroupTest, AProcessEntersThroughTheJoinFdsAndComesBackThroughTheHomeFds)
     ++found;
     ++at;
   }
-  EXPECT_EQ(found, box.join_fds().size()) << inside;
+  EXPECT_EQ(found, box.open_entries().size()) << inside;
   EXPECT_TRUE(box.try_remove());
 }
 
@@ -183,7 +188,7 @@ TEST_F(CgroupTest, CountsWhatTheKernelKillsForMemory) {
   const BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
   EXPECT_EQ(box.oom_kills(), 0u);
   ChildProcess child = fork_child([&] {
-    if (!enter(box.join_fds())) return 1;
+    if (!enter(box.open_entries())) return 1;
     constexpr std::size_t size = 4 * kMemory;
     void* memory =
         ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -200,7 +205,7 @@ TEST_F(CgroupTest, AForkBeyondTheLimitFails) {
   const CgroupOwner owner(host_, owner_);
   const BoxCgroup box = owner.create("box", {.pids = 3});
   ChildProcess child = fork_child([&] {
-    if (!enter(box.join_fds())) return 100;
+    if (!enter(box.open_entries())) return 100;
     std::vector<pid_t> children;
     int refusal = 0;
     while (children.size() < 10 && refusal == 0) {
@@ -225,7 +230,7 @@ TEST_F(CgroupTest, TellsWhatABoxUses) {
   const CgroupOwner owner(host_, owner_);
   BoxCgroup box = owner.create("box", {.memory_bytes = 4 * kMemory});
   ChildProcess worker = fork_child([&] {
-    if (!enter(box.join_fds())) return 1;
+    if (!enter(box.open_entries())) return 1;
     const std::clock_t end = std::clock() + CLOCKS_PER_SEC / 50;
     while (std::clock() < end) {
     }
@@ -294,10 +299,8 @@ TEST_F(CgroupTest, AGroupWithMemoryOfItsOwnIsNotBoundByThatOfItsBox) {
   const CgroupOwner owner(host_, owner_);
   BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
   const auto use = [&](const std::vector<UniqueFd>& group, std::size_t size) {
-    std::vector<int> fds;
-    for (const UniqueFd& fd : group) fds.push_back(fd.get());
     ChildProcess child = fork_child([&] {
-      if (!enter(fds)) return 1;
+      if (!enter(group)) return 1;
       void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
       return memory == MAP_FAILED ? 2 : 0;
@@ -319,8 +322,20 @@ TEST_F(CgroupTest, TheNextOwnerFindsTheGroupsOfABox) {
   BoxCgroup box = owner.create("box", {.memory_bytes = kMemory});
   ChildProcess within = inhabit(box.make_group(3, 0));
   ChildProcess beside = inhabit(box.make_group(12, kMemory));
-  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory});
-  EXPECT_TRUE(owner.remove_all_but({"box"}).empty());
+  BoxCgroup other = owner.create("other", {});
+  ChildProcess stranger = inhabit(other.make_group(7, kMemory));
+  other.abandon();
+  CgroupOwner::Found found = owner.find_boxes();
+  EXPECT_THAT(found,
+              UnorderedElementsAre(Pair("box", ElementsAre(12)), Pair("other", ElementsAre(7))));
+  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory}, found.at("box"));
+  found.erase("box");
+  owner.remove_boxes(found);
+  EXPECT_TRUE(killed(stranger));
+  EXPECT_TRUE(becomes([&] {
+    owner.remove_boxes(found);
+    return owner.find_boxes().size() == 1;
+  }));
   EXPECT_NE(adopted.kill_group(3), std::nullopt);
   EXPECT_NE(adopted.kill_group(12), std::nullopt);
   EXPECT_TRUE(killed(within));
@@ -337,14 +352,11 @@ TEST_F(CgroupTest, AGroupThatNobodySpeaksOfIsInNobodysWay) {
   box.make_group(3, 0);
   ChildProcess stranger = inhabit(box.make_group(4, kMemory));
   box.make_group(5, kMemory);
-  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory});
+  BoxCgroup adopted = owner.adopt("box", {.memory_bytes = kMemory}, owner.find_boxes().at("box"));
   adopted.retain_groups({3});
   EXPECT_TRUE(killed(stranger));
-  // It leaves its group a moment after it is seen to have ended.
-  const Deadline deadline = Clock::now() + std::chrono::seconds(60);
-  while (adopted.retain_groups({3}) != 3 && Clock::now() < deadline) ::usleep(1000);
-  EXPECT_EQ(adopted.retain_groups({3}), 3u);
-  EXPECT_EQ(adopted.make_group(5, kMemory).size(), adopted.join_fds().size());
+  EXPECT_TRUE(becomes([&] { return adopted.retain_groups({3}) == 3; }));
+  EXPECT_EQ(adopted.make_group(5, kMemory).size(), adopted.open_entries().size());
   box.abandon();
   EXPECT_TRUE(adopted.try_remove());
   EXPECT_TRUE(owner.remove());

@@ -61,7 +61,6 @@ Task<void> Native::Impl::watch_until_idle(std::weak_ptr<Impl> backend) {
 }
 
 Task<bool> Native::Impl::end_hoarders() {
-  if (!pool) pool.emplace(1);
   for (int ended = 0; ended < kMostAtOnce; ++ended) {
     std::set<pid_t> guests;
     for (const Living& box : boxes) {
@@ -70,7 +69,7 @@ Task<bool> Native::Impl::end_hoarders() {
       if (resources->guest() > 0) guests.insert(resources->guest());
     }
     auto look = [guests] { return find_hoarder(guests); };
-    const Hoarder found = co_await run_blocking(*pool, std::move(look));
+    const Hoarder found = co_await run_blocking(workers(), std::move(look));
     if (found.guest == 0) co_return found.looked_everywhere;
     for (const Living& box : boxes) {
       const auto resources = box.resources.lock();

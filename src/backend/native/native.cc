@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -86,13 +85,30 @@ void Native::Impl::sweep(const CgroupHost& cgroup_host) {
   owner.with_dead_owners(clean, found);
 }
 
-model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec) {
+model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec,
+                                            const std::optional<NetworkProbe>& probed) {
   LayerFacts facts{.host = host,
                    .limits = cgroups->reports(),
                    .network = std::nullopt,
                    .withhold = options.withhold};
-  if (spec.network == model::NetworkMode::on) facts.network = Network::probe();
+  if (spec.network == model::NetworkMode::on) facts.network = probed ? *probed : Network::probe();
   return expected_layers(facts, spec);
+}
+
+// Those that are gone are forgotten from time to time, not with every new one.
+void Native::Impl::note(Living box) {
+  if (boxes.size() >= most_boxes) {
+    std::erase_if(boxes, [](const Living& known) { return known.channel.expired(); });
+    most_boxes = 2 * boxes.size() + 16;
+  }
+  boxes.push_back(std::move(box));
+  watch_kernel_memory();
+}
+
+boost::asio::thread_pool& Native::Impl::workers() {
+  constexpr std::size_t kThreads = 2;
+  if (!pool) pool.emplace(kThreads);
+  return *pool;
 }
 
 CgroupLimits Native::Impl::limits_of(const model::BoxSpec& spec) const {
@@ -108,47 +124,12 @@ CgroupLimits Native::Impl::limits_of(const model::BoxSpec& spec) const {
   return limits;
 }
 
-Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string description,
-                                               std::vector<UniqueFd> fds) {
-  const std::shared_ptr<Impl> self = shared_from_this();
-  const NativeDescription told = read_description(description);
-  if (fds.size() != 2) {
-    throw Error(ErrorCode::protocol_error, "a box was handed over without its descriptors");
-  }
-  std::optional<BoxCgroup> cgroup;
-  if (told.has_cgroup) cgroup.emplace(cgroups->adopt(told.name, limits_of(spec)));
-  const auto resources = std::make_shared<NativeResources>(
-      executor, told.name, slots->reserve(told.slot), std::move(cgroup), graveyard);
-  resources->adopt(ChildProcess(told.pid, std::move(fds[1])));
-  const auto channel = std::make_shared<GuestChannel>(executor, std::move(fds[0]));
-  adopted.insert(told.name);
-  skip_name(told.name);
-  const asio::steady_timer deadline = close_when_late(*channel, executor);
-  const wire::Processes processes = co_await channel->resume(random_number());
-  boxes.push_back({channel, resources});
-  watch_kernel_memory();
-  const GuestBox::Identity identity{kPayloadId, kPayloadId};
-  co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", told.name), channel,
-                                       identity, expect(spec), resources, processes);
-}
-
-// Names are not used twice while anything may carry them.
-void Native::Impl::skip_name(const std::string& name) {
-  const auto number = parse_integer(name.substr(name.rfind('-') + 1));
-  if (number) next_box = std::max(next_box, static_cast<std::uint64_t>(*number) + 1);
-}
-
-// Groups of boxes that had no owner's word yet when it died, or no guest any more.
-void Native::Impl::finish_adoption() {
-  for (const std::string& name : cgroups->remove_all_but(adopted)) skip_name(name);
-  adopted.clear();
-}
-
 void Native::Impl::abandon() {
   watches.cancel();
   for (const Living& box : std::exchange(boxes, {})) {
     if (const auto resources = box.resources.lock()) resources->abandon();
   }
+  for (const auto& resources : std::exchange(dying, {})) resources->abandon();
   templates.stop();
   cgroups->abandon();
   owner.abandon();
@@ -188,6 +169,10 @@ Task<void> Native::Impl::stop() {
     co_await resources->release();
   }
   co_await clear_graveyard();
+  for (const auto& resources : std::exchange(dying, {})) {
+    log::warning("a box does not end; the next start removes its groups");
+    resources->abandon();
+  }
   templates.stop();
   // The owner before us may have had one.
   if (!network && inherits && host.privileged) network.emplace(owner.number());
@@ -197,12 +182,13 @@ Task<void> Native::Impl::stop() {
 }
 
 void Native::Impl::bury() {
+  std::erase_if(dying, [](const auto& resources) { return resources->ended(); });
   std::erase_if(*graveyard, [](BoxCgroup& cgroup) { return cgroup.try_remove(); });
 }
 
 Task<void> Native::Impl::clear_graveyard() {
   const Deadline deadline = Clock::now() + std::chrono::seconds(5);
-  for (bury(); !graveyard->empty() && Clock::now() < deadline; bury()) {
+  for (bury(); !(graveyard->empty() && dying.empty()) && Clock::now() < deadline; bury()) {
     co_await sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -237,8 +223,8 @@ void Native::set_mount_roots(std::vector<std::string> roots) {
   impl_->options.mount_roots = std::move(roots);
 }
 
-void Native::finish_adoption() {
-  impl_->finish_adoption();
+Task<void> Native::begin_adoption(std::vector<std::string> descriptions) {
+  return impl_->begin_adoption(std::move(descriptions));
 }
 
 Task<void> Native::stop() {

@@ -41,7 +41,7 @@ class Native final : public Backend {
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds) override;
   void set_mount_roots(std::vector<std::string> roots) override;
-  void finish_adoption() override;
+  Task<void> begin_adoption(std::vector<std::string> descriptions) override;
   void abandon() override;
   Task<void> stop() override;
 

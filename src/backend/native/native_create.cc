@@ -34,12 +34,26 @@ void bind_later(const std::vector<WantedMount>& wanted, BoxRequest& request) {
 
 }  // namespace
 
-asio::steady_timer close_when_late(GuestChannel& channel, const asio::any_io_executor& executor) {
-  asio::steady_timer deadline(executor, kSetupDeadline);
-  deadline.async_wait([weak = channel.weak_from_this()](const boost::system::error_code& error) {
-    if (const auto late = weak.lock(); late && !error) late->close();
+LateGuest::LateGuest(const std::shared_ptr<GuestChannel>& channel,
+                     const asio::any_io_executor& executor)
+    : timer_(std::make_shared<asio::steady_timer>(executor)) {
+  constexpr int kPatience = 3;  // with a guest that never stops talking
+  wait(timer_, channel, kPatience);
+}
+
+void LateGuest::wait(const Timer& timer, std::weak_ptr<GuestChannel> channel, int patience) {
+  timer->expires_after(kSetupDeadline);
+  timer->async_wait([weak = std::weak_ptr(timer), channel = std::move(channel),
+                     patience](const boost::system::error_code& error) {
+    const Timer again = weak.lock();
+    const std::shared_ptr<GuestChannel> late = channel.lock();
+    if (error || !again || !late) return;
+    if (late->has_unread() && patience > 0) {
+      wait(again, channel, patience - 1);
+    } else {
+      late->close();
+    }
   });
-  return deadline;
 }
 
 MountRules Native::Impl::mount_rules() const {
@@ -63,15 +77,15 @@ void Native::Impl::judge_translation(const std::string& problem, model::Isolatio
 std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSpec& spec,
                                                    const std::string& name) const {
   BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
-  if (cgroup.join_fds().empty()) return std::nullopt;
+  if (cgroup.empty()) return std::nullopt;
   return cgroup;
 }
 
 void Native::Impl::describe_cgroup(const NativeResources& resources, BoxRequest& request,
                                    Travellers& travellers) const {
   if (!resources.cgroup()) return;
-  for (const int fd : resources.cgroup()->join_fds()) {
-    request.enter_cgroups.push_back(travellers.borrow(fd));
+  for (UniqueFd& entry : resources.cgroup()->open_entries()) {
+    request.enter_cgroups.push_back(travellers.keep(std::move(entry)));
   }
   for (const int fd : cgroups->home_fds()) {
     request.leave_cgroups.push_back(travellers.borrow(fd));
@@ -152,7 +166,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     const Parcel rest = pack(std::move(plan.finish), travellers.fds());
     send_packet(newborn.control.get(), rest.data, rest.fds);
     channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
-    const std::vector<wire::ProofResult> proofs = co_await set_up(*channel);
+    const std::vector<wire::ProofResult> proofs = co_await set_up(channel);
     require_proofs(proofs, accepted);
     report_left_out(proofs, report);
   } catch (const SystemError& error) {
@@ -169,18 +183,16 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     co_await resources->release();
     std::rethrow_exception(failure);
   }
-  std::erase_if(boxes, [](const Living& box) { return box.channel.expired(); });
-  boxes.push_back({channel, resources});
-  watch_kernel_memory();
+  note({channel, resources});
   co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", name), channel, identity,
                                        std::move(report), resources);
 }
 
 // The conversation with the new process until it is a guest that tells what it proved of its box.
-Task<std::vector<wire::ProofResult>> Native::Impl::set_up(GuestChannel& channel) {
-  const asio::steady_timer deadline = close_when_late(channel, executor);
+Task<std::vector<wire::ProofResult>> Native::Impl::set_up(std::shared_ptr<GuestChannel> channel) {
+  const LateGuest late(channel, executor);
   for (;;) {
-    Packet packet = co_await channel.receive();
+    Packet packet = co_await channel->receive();
     const wire::GuestMessage message = wire::decode_guest_message(packet.data);
     if (const auto* ready = std::get_if<wire::Ready>(&message)) {
       if (ready->version != wire::kGuestProtocolVersion) {
@@ -196,17 +208,16 @@ Task<std::vector<wire::ProofResult>> Native::Impl::set_up(GuestChannel& channel)
     }
     co_await connect_network(std::move(packet));
     wire::OwnerMessage done = wire::NetworkReady{};
-    co_await channel.send(std::move(done), {});
+    co_await channel->send(std::move(done), {});
   }
 }
 
 Task<void> Native::Impl::connect_network(Packet packet) {
   if (!network) network.emplace(owner.number());
-  if (!pool) pool.emplace(1);
   auto attach = [this, netns = packet.fds[0].get(), netlink = packet.fds[1].get()] {
     return network->attach(netns, netlink);
   };
-  co_await run_blocking(*pool, std::move(attach));
+  co_await run_blocking(workers(), std::move(attach));
 }
 
 }  // namespace caisson::backend::native

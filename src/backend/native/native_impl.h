@@ -1,6 +1,7 @@
 #pragma once
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,7 +25,8 @@
 
 namespace caisson::backend::native {
 
-// How one box is made is in native_create.cc, the rest in native.cc.
+// How one box is made is in native_create.cc, how one is taken over in native_adopt.cc, the rest in
+// native.cc.
 struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Impl(boost::asio::any_io_executor executor_in, Options options_in);
 
@@ -32,7 +34,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<model::Layer> accepted);
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds);
-  void finish_adoption();
+  Task<void> begin_adoption(std::vector<std::string> descriptions);
   void abandon();
   Task<void> stop();
 
@@ -46,8 +48,10 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   void bury();
   Task<void> clear_graveyard();
 
-  // What this host can do for such a box.
-  model::IsolationReport expect(const model::BoxSpec& spec);
+  // What this host can do for such a box; its network is asked unless that is known.
+  model::IsolationReport expect(const model::BoxSpec& spec,
+                                const std::optional<NetworkProbe>& probed = std::nullopt);
+  boost::asio::thread_pool& workers();
   MountRules mount_rules() const;
   CgroupLimits limits_of(const model::BoxSpec& spec) const;
   std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const;
@@ -56,13 +60,22 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   void describe_cgroup(const NativeResources& resources, BoxRequest& request,
                        Travellers& travellers) const;
   Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<model::Layer> accepted);
-  Task<std::vector<wire::ProofResult>> set_up(GuestChannel& channel);
+  Task<std::optional<BoxCgroup>> find_cgroup(std::string name, CgroupLimits limits,
+                                             std::set<std::uint64_t> groups);
+  Task<std::vector<wire::ProofResult>> set_up(std::shared_ptr<GuestChannel> channel);
   Task<void> connect_network(Packet packet);
 
   // Of a box that its holder may have destroyed meanwhile.
   struct Living {
     std::weak_ptr<GuestChannel> channel;
     std::weak_ptr<NativeResources> resources;
+  };
+  void note(Living box);
+
+  // A box that adopt() will be called for.
+  struct Announced {
+    Slots::Lease slot;
+    std::set<std::uint64_t> groups;  // that lie beside its own
   };
 
   boost::asio::any_io_executor executor;
@@ -79,13 +92,29 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::optional<boost::asio::thread_pool> pool;
   std::vector<Living> boxes;
   TaskGroup watches;
+  std::size_t most_boxes = 16;  // until the list is gone through
+  std::map<std::string, Announced> announced;
+  std::optional<NetworkProbe> inherited_network;        // as boxes that were taken over have it
+  std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
   std::uint64_t next_box = 1;
-  std::set<std::string> adopted;  // names of cgroups, while boxes are taken over
 };
 
-// Ends the conversation unless the guest has answered by then; as long as the timer lives.
-boost::asio::steady_timer close_when_late(GuestChannel& channel,
-                                          const boost::asio::any_io_executor& executor);
+// Ends a conversation in which the guest is silent for too long, while it lives. What the guest has
+// said and nobody has read yet is not its silence: this process may have stood still.
+class LateGuest {
+ public:
+  LateGuest(const std::shared_ptr<GuestChannel>& channel,
+            const boost::asio::any_io_executor& executor);
+  LateGuest(const LateGuest&) = delete;
+  LateGuest& operator=(const LateGuest&) = delete;
+  ~LateGuest() { timer_->cancel(); }
+
+ private:
+  using Timer = std::shared_ptr<boost::asio::steady_timer>;
+  static void wait(const Timer& timer, std::weak_ptr<GuestChannel> channel, int patience);
+
+  Timer timer_;
+};
 
 }  // namespace caisson::backend::native

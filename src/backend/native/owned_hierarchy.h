@@ -1,7 +1,11 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/native/cgroup_host.h"
@@ -29,5 +33,9 @@ struct OwnedHierarchy {
 struct OwnerDirectories {
   std::vector<OwnedHierarchy> hierarchies;
 };
+
+// The name of a process's group that does not lie within its box's; and the id in such a name.
+std::string group_beside(const std::string& box, std::uint64_t id);
+std::optional<std::uint64_t> find_group_beside(std::string_view name);
 
 }  // namespace caisson::backend::native

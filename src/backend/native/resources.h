@@ -27,6 +27,7 @@ class NativeResources final : public BoxResources {
   void adopt(ChildProcess guest) { guest_ = std::move(guest); }
   const std::optional<BoxCgroup>& cgroup() const { return cgroup_; }
   const Slot& slot() const { return *slot_; }
+  bool ended() const { return !guest_.running() || guest_.ended(); }
   const std::string& name() const { return name_; }
   pid_t guest() const { return guest_.running() ? guest_.pid() : -1; }
 

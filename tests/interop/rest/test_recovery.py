@@ -122,6 +122,54 @@ def test_a_daemon_that_is_killed_while_it_takes_over_loses_nothing(start_daemon)
     daemon.stop()
 
 
+def test_one_stopped_box_delays_nobody(start_daemon):
+    """Whoever asks for it waits, and it is there again when it goes on."""
+    daemon = start_daemon()
+    for name in ("stopped", "other"):
+        daemon.client.output(name, f"echo {name} > file")
+    guest = daemon.process_one("stopped")
+    daemon.kill()
+    os.kill(guest, signal.SIGSTOP)
+    try:
+        daemon.start()
+        assert daemon.client.output("other", "cat file") == "other"
+        works(daemon)
+        assert daemon.client.metric("sessions_returning") == 1
+        assert daemon.client("GET", "/readyz").json["resources"]["returning_sessions"] == 1
+        listed = {view["session_id"]: view["state"] for view in daemon.client("GET", "/v1/sessions").json}
+        assert listed["stopped"] == "returning"
+        callers = [begin(daemon, "GET", session_path("stopped")),
+                   begin(daemon, "GET", session_path("stopped") + "/files?path=file"),
+                   begin(daemon, "POST", session_path("stopped") + "/exec", {"cmd": "cat file"})]
+        assert daemon.client.output("other", "cat file") == "other"
+    finally:
+        os.kill(guest, signal.SIGCONT)
+    answers = [caller.receive() for caller in callers]
+    assert [answer.status for answer in answers] == [200, 200, 200], answers
+    assert answers[1].body == b"stopped\n"
+    assert answers[2].json["stdout"] == "stopped"
+    assert daemon.client.metric("sessions_returning") == 0
+    daemon.stop()
+
+
+def test_a_daemon_may_be_replaced_while_it_takes_over(start_daemon):
+    first = start_daemon()
+    first.client.output("s", "echo kept > file")
+    guest = first.process_one("s")
+    first.kill()
+    os.kill(guest, signal.SIGSTOP)
+    try:
+        first.start()
+        assert first.client.metric("sessions_returning") == 1
+        second = start_daemon(launch=False, state=first.state, arguments=["--replace"])
+        second.start()
+        assert first.process.wait(60) == 0
+    finally:
+        os.kill(guest, signal.SIGCONT)
+    assert second.client.output("s", "cat file") == "kept"
+    second.stop()
+
+
 def test_a_command_ends_with_the_daemon_that_ran_it(start_daemon):
     daemon = start_daemon()
     caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7002.5; echo late > late"})
