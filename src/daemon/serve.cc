@@ -30,6 +30,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "daemon/listen.h"
+#include "daemon/room.h"
 #include "daemon/state_dir.h"
 #include "daemon/storage.h"
 #include "daemon/token.h"
@@ -51,7 +52,7 @@ constexpr auto kGrace = std::chrono::seconds(10);  // for requests at work when 
 constexpr auto kProbeGoodFor = std::chrono::seconds(15);
 constexpr std::size_t kPooledKinds = 2;
 
-session::Settings session_settings(const model::Config& config) {
+session::Settings session_settings(const model::Config& config, std::size_t descriptors) {
   const model::DaemonConfig& daemon = config.daemon;
   const auto seconds = [](std::int64_t count) { return std::chrono::seconds(count); };
   return {.max_sessions = static_cast<std::size_t>(config.box.limits.max_sessions),
@@ -61,7 +62,8 @@ session::Settings session_settings(const model::Config& config) {
           .max_command_bytes = static_cast<std::size_t>(daemon.max_command_bytes),
           .pooled_kinds = daemon.pools ? kPooledKinds : 0,
           .park_shells = daemon.pools,
-          .parked_shell_idle = seconds(daemon.shell_idle_sec)};
+          .parked_shell_idle = seconds(daemon.shell_idle_sec),
+          .scarce_descriptor = descriptors / 4 * 3};
 }
 
 session::ExecutionSettings execution_settings(const model::DaemonConfig& daemon) {
@@ -173,7 +175,7 @@ StateDir take_state(const ServeOptions& options, asio::signal_set& signals) {
 class Daemon {
  public:
   Daemon(const asio::any_io_executor& executor, ServeOptions options,
-         const MakeBackend& make_backend)
+         const MakeBackend& make_backend, std::size_t descriptors)
       : executor_(executor),
         options_(std::move(options)),
         signals_(executor, kReplaceSignal),
@@ -194,7 +196,8 @@ class Daemon {
                    {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits,
                     .storage = [this] { return storage_.readiness(); }}),
         files_(static_cast<std::uint64_t>(options_.config.daemon.max_download_bytes)),
-        sessions_(executor, *backend_, &store_, session_settings(options_.config), keeper_.get()),
+        sessions_(executor, *backend_, &store_, session_settings(options_.config, descriptors),
+                  keeper_.get()),
         processes_(process_ground(executor), sessions_,
                    process_settings(options_.config.box.limits)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
@@ -366,8 +369,10 @@ class Daemon {
 }  // namespace
 
 int serve(ServeOptions options, const MakeBackend& make_backend) {
+  const std::size_t descriptors = raise_descriptor_limit();
+  report_room(descriptors, options.config);
   asio::io_context io(1);
-  Daemon daemon(io.get_executor(), std::move(options), make_backend);
+  Daemon daemon(io.get_executor(), std::move(options), make_backend, descriptors);
   std::exception_ptr failure;
   asio::co_spawn(io, daemon.run(), [&](const std::exception_ptr& error) {
     failure = error;

@@ -106,7 +106,7 @@ Task<model::ExecResult> Session::exec(ExecRequest request) {
 // The next shell is asked for while a command runs, but starts when the command has ended: no
 // command finds a process in its box that it would not find without pools.
 void Session::park_soon(std::uint64_t after) {
-  if (!settings_.park_shells || parking_ || parked_) return;
+  if (!settings_.park_shells || descriptors_scarce_ || parking_ || parked_) return;
   parking_ = true;
   tasks_.spawn("park a shell", park(after));
 }
@@ -127,6 +127,7 @@ Task<backend::RunResult> Session::run(ExecRequest& request) {
   if (parked && parked.settings() == wanted) {
     if (std::optional<backend::StartedCommand> woken = parked.give(request.spec.cmd)) {
       if (request.begun) *request.begun = true;
+      notice_scarcity(*woken);
       park_soon(woken->process->id());
       backend::RunOptions once = options;
       backend::RunResult result = co_await backend::run_to_end(std::move(*woken), std::move(once));
@@ -137,9 +138,17 @@ Task<backend::RunResult> Session::run(ExecRequest& request) {
   backend::StartedCommand command =
       co_await start_shell(*box_, std::move(wanted), request.spec.cmd);
   if (request.begun) *request.begun = true;
+  notice_scarcity(command);
   park_soon(command.process->id());
   backend::RunOptions once = options;
   co_return co_await backend::run_to_end(std::move(command), std::move(once));
+}
+
+// The number of a descriptor tells how many there are: the lowest free one is taken.
+void Session::notice_scarcity(const backend::StartedCommand& command) {
+  const int number = command.out.get();
+  descriptors_scarce_ =
+      number >= 0 && static_cast<std::size_t>(number) >= settings_.scarce_descriptor;
 }
 
 Task<void> Session::park(std::uint64_t after) {

@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,9 @@ struct Settings {
   std::size_t pooled_kinds = 2;                // 0: no boxes are made ahead
   bool park_shells = true;                     // start the next exec's shell ahead
   std::chrono::seconds parked_shell_idle{10};  // how long a shell waits for a command
+  // The kernel gives out the lowest number that is free: from this one on, descriptors are for
+  // commands, and no shell is started ahead.
+  std::size_t scarce_descriptor = std::numeric_limits<std::size_t>::max();
 };
 
 // One exec: which session and box (spec), the command in it (spec.cmd), and what is ours.
@@ -121,6 +125,7 @@ class Session : public std::enable_shared_from_this<Session> {
  private:
   Task<backend::RunResult> run(ExecRequest& request);
   void park_soon(std::uint64_t after);
+  void notice_scarcity(const backend::StartedCommand& command);
   Task<void> park(std::uint64_t after);
   model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;
   std::string lost_sentence(std::string_view reason) const;
@@ -138,6 +143,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Turns turns_;
   bool closed_ = false;
   bool parking_ = false;
+  bool descriptors_scarce_ = false;
   std::size_t users_ = 0;
   std::uint64_t execs_ = 0;
   Deadline last_used_;

@@ -170,6 +170,17 @@ def test_a_daemon_may_be_replaced_while_it_takes_over(start_daemon):
     second.stop()
 
 
+def test_the_daemon_uses_all_descriptors_it_may_and_boxes_do_not(start_daemon):
+    limit = ["prlimit", "--nofile=256:9000"]
+    daemon = start_daemon(prefix=limit)
+    assert "Max open files" in (limits := open(f"/proc/{daemon.pid}/limits").read())
+    found = next(line.split()[3:5] for line in limits.splitlines() if line.startswith("Max open files"))
+    assert found == ["9000", "9000"]
+    assert "room for sessions" in daemon.read_log()
+    assert daemon.client.output("s", "ulimit -n; ulimit -Hn").split() == ["4096", "4096"]
+    daemon.stop()
+
+
 def test_a_command_ends_with_the_daemon_that_ran_it(start_daemon):
     daemon = start_daemon()
     caller = begin(daemon, "POST", session_path("s") + "/exec", {"cmd": "sleep 7002.5; echo late > late"})
