@@ -148,6 +148,9 @@ class Daemon:
     def launch(self):
         """Starts it without waiting for anything."""
         self.tables_before = nft_tables()
+        self.spawn()
+
+    def spawn(self):
         command = [*self.prefix, str(PROGRAM), "serve", "--state", str(self.state)]
         command += ["--port", "0", *self.arguments]
         if self.config.exists():
@@ -160,6 +163,10 @@ class Daemon:
 
     def start(self, seconds=60):
         self.launch()
+        return self.connect(seconds)
+
+    def connect(self, seconds=60):
+        """Once it listens."""
         self.port = int(wait_until(self.announced_port, "the port in the log", seconds))
         self.client = Client(self.port)
         wait_until(self.answers, "an answer of /healthz", seconds)
