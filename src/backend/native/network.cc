@@ -126,6 +126,13 @@ void cut_off_boxes(unsigned owner) {
   }
 }
 
+bool has_boxes(unsigned owner) {
+  Netlink route(NETLINK_ROUTE);
+  return std::ranges::any_of(list_links(route), [&](const Link& link) {
+    return link.name.starts_with(link_prefix(owner));
+  });
+}
+
 MacAddress mac_address(std::uint8_t first, unsigned owner, unsigned number) {
   return {first,
           0xca,
@@ -268,17 +275,36 @@ void Network::remove() {
   table_ = 0;
 }
 
-std::vector<unsigned> Network::sweep(const std::function<bool(unsigned owner)>& is_live) {
+NetworkClaim Network::claim(unsigned preferred, const IsLive& is_live) {
+  const auto take = [](unsigned number) {
+    std::optional<NetworkClaim> claim = NetworkClaim::take(number);
+    if (claim && has_boxes(number)) claim.reset();
+    return claim;
+  };
+  if (auto claim = take(preferred)) return std::move(*claim);
+  for (unsigned number = 0; number <= kMaxNetworkOwner; ++number) {
+    if (number == preferred || is_live(number)) continue;
+    if (auto claim = take(number)) return std::move(*claim);
+  }
+  throw Error(ErrorCode::capacity_reached,
+              "all numbers for networks of boxes are in use in this network namespace");
+}
+
+std::set<unsigned> Network::sweep(const IsLive& is_live) {
   std::set<unsigned> owners;
-  if (const int error = list_nat_tables(owners)) throw SystemError("list tables", error);
-  std::vector<unsigned> removed;
+  if (list_nat_tables(owners) != 0) return {};  // who cannot see tables has none to remove
+  std::set<unsigned> left;
   for (const unsigned owner : owners) {
     if (is_live(owner)) continue;
-    cut_off_boxes(owner);
-    delete_nat_table(owner);
-    removed.push_back(owner);
+    const std::optional<NetworkClaim> claim = NetworkClaim::take(owner);
+    if (!claim) continue;
+    if (has_boxes(owner)) {
+      left.insert(owner);
+    } else {
+      delete_nat_table(owner);
+    }
   }
-  return removed;
+  return left;
 }
 
 std::vector<std::string> Network::host_addresses() {

@@ -3,11 +3,13 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "backend/native/nat_table.h"
 #include "backend/native/netlink.h"
+#include "backend/native/network_claim.h"
 
 namespace caisson::backend::native {
 
@@ -48,7 +50,12 @@ struct NetworkGround {
 // Calls are serialised inside, as the kernel serialises them; they may come from any thread.
 class Network {
  public:
-  explicit Network(unsigned owner);  // 0 to kMaxNetworkOwner; no one else uses this number
+  explicit Network(unsigned owner);  // 0 to kMaxNetworkOwner; no one else uses this number: claim()
+
+  // A number that nobody in this network namespace has: `preferred` if it can be. `is_live` tells
+  // owners that use their number without a claim.
+  using IsLive = std::function<bool(unsigned owner)>;
+  static NetworkClaim claim(unsigned preferred, const IsLive& is_live);
 
   // Puts the table in force and lets the uplinks forward. Does nothing that is done already, so
   // call it again when uplinks may have changed or a firewall may have flushed the table: boxes
@@ -68,9 +75,10 @@ class Network {
   // could reach the host.
   void remove();
 
-  // Removes what owners left behind that are not live. The caller keeps those numbers from being
-  // taken meanwhile. Gives back the numbers of the removed.
-  static std::vector<unsigned> sweep(const std::function<bool(unsigned owner)>& is_live);
+  // Removes the tables of numbers that nobody has claimed, that `is_live` knows nothing of, and
+  // that no box uses: who is there may be somebody whom we do not see. Gives back those that are
+  // left because of boxes.
+  static std::set<unsigned> sweep(const IsLive& is_live);
 
   static NetworkProbe probe();
 

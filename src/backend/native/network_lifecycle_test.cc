@@ -11,6 +11,7 @@ namespace {
 using namespace scene;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 TEST(Network, OnlyThePairsAndTheUplinkForward) {
   in_own_network([] {
@@ -95,12 +96,30 @@ TEST(Network, SweepRemovesTheTablesOfDeadOwnersOnly) {
     const Scene scene;
     for (const unsigned owner : {3u, 4u, kMaxNetworkOwner}) Network(owner).prepare();
     run_nft("table inet caisson_04 {}\ntable inet caisson_4096 {}\ntable ip caisson_5 {}\n");
-    const auto removed = Network::sweep([](unsigned owner) { return owner == 4; });
-    EXPECT_THAT(removed, ElementsAre(3u, kMaxNetworkOwner));
+    EXPECT_THAT(Network::sweep([](unsigned owner) { return owner == 4; }), IsEmpty());
     std::set<unsigned> left;
     EXPECT_EQ(list_nat_tables(left), 0);
     EXPECT_THAT(left, ElementsAre(4u));
     run_nft("delete table inet caisson_04\ndelete table inet caisson_4096\n");  // untouched
+  });
+}
+
+TEST(Network, SweepLeavesTheTablesOfWhoLivesAndOfBoxesThatAreThere) {
+  in_own_network([] {
+    const Scene scene;
+    auto claim = NetworkClaim::take(3);
+    Network(3).prepare();
+    Network unseen(4);  // its owner holds no claim
+    auto box = std::make_unique<TestBox>(unseen);
+    const auto nobody = [](unsigned) { return false; };
+    EXPECT_THAT(Network::sweep(nobody), ElementsAre(4u));
+    Netlink route(NETLINK_ROUTE);
+    EXPECT_TRUE(get_link(route, box->attachment.host_interface).active);
+    EXPECT_NE(find_nat_table(3), 0u);
+    EXPECT_NE(find_nat_table(4), 0u);
+    claim.reset();
+    EXPECT_THAT(Network::sweep(nobody), ElementsAre(4u));
+    EXPECT_EQ(find_nat_table(3), 0u);
   });
 }
 
