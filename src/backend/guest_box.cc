@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "backend/kill_watch.h"
 #include "base/error.h"
 #include "base/exhaustion.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -17,14 +19,24 @@ namespace caisson::backend {
 
 namespace {
 
+// Nothing can start in such a box any more.
+bool groups_are_gone(const wire::StartFailed& failure) {
+  return failure.step == wire::StartStep::cgroup && failure.error_number == ENODEV;
+}
+
 Error start_error(const ProcessSpec& spec, const wire::StartFailed& failure) {
   const std::string program = printable(spec.argv.empty() ? "" : spec.argv[0]);
   const std::string reason = error_text(failure.error_number);
   switch (failure.step) {
     case wire::StartStep::request:
       return {ErrorCode::validation_error, "the command is empty or its directory is not absolute"};
-    case wire::StartStep::fork:
     case wire::StartStep::cgroup:
+      if (groups_are_gone(failure)) {
+        return {ErrorCode::box_lost,
+                str(program, ": the control groups of its box were removed by somebody else")};
+      }
+      [[fallthrough]];
+    case wire::StartStep::fork:
       return {
           is_exhaustion(failure.error_number) ? ErrorCode::busy : ErrorCode::command_not_started,
           str(program, ": no process could be made for it: ", reason)};
@@ -55,6 +67,13 @@ std::optional<wire::TerminalSize> wire_size(const std::optional<TerminalSize>& s
   return wire::TerminalSize{.rows = size->rows, .columns = size->columns};
 }
 
+// The box ends, and whoever needs it gets another.
+void give_up(GuestChannel& channel) {
+  if (!channel.open()) return;
+  log::error("the control groups of a box were removed by somebody else; the box ends");
+  channel.close();
+}
+
 class GuestProcess final : public Process {
  public:
   GuestProcess(std::uint64_t id, ProcessSpec spec, std::shared_ptr<GuestChannel> channel,
@@ -75,7 +94,7 @@ class GuestProcess final : public Process {
 
   Task<ProcessExit> wait() override {
     co_await state_->ended.wait();
-    if (state_->failure) throw start_error(spec_, *state_->failure);
+    if (state_->failure) refuse();
     if (!state_->exit) throw lost(*channel_, *resources_, "while the command ran");
     const wire::Exited& report = *state_->exit;
     ProcessExit exit;
@@ -110,6 +129,12 @@ class GuestProcess final : public Process {
   }
 
   void put_to_use() override { state_->oom_kills_before = resources_->oom_kills(); }
+
+  // The start failed.
+  [[noreturn]] void refuse() {
+    if (groups_are_gone(*state_->failure)) give_up(*channel_);
+    throw start_error(spec_, *state_->failure);
+  }
 
  private:
   // A signal to the group comes also when the process itself has ended.
@@ -202,7 +227,13 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   state->oom_kills_before = resources->oom_kills();
   state->wants_terminal = spec.terminal.has_value();
   std::vector<UniqueFd> group;
-  if (spec.own_group) group = resources->make_group(id, spec.memory_bytes);
+  try {
+    if (spec.own_group) group = resources->make_group(id, spec.memory_bytes);
+  } catch (const Error& error) {
+    channel->forget(id);
+    if (error.code() == ErrorCode::box_lost) give_up(*channel);
+    throw;
+  }
   wire::OwnerMessage message = wire::Start{.id = id,
                                            .argv = spec.argv,
                                            .env = std::move(spec.env),
@@ -241,7 +272,7 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   }
   if (state->failure) {
     resources->remove_group(id);
-    throw start_error(process->spec(), *state->failure);
+    process->refuse();
   }
   if (state->pid == 0) throw lost(*channel, *resources, "while a command started");
   co_return process;

@@ -37,6 +37,10 @@ UniqueFd open_leaf(const OwnedHierarchy& hierarchy, const std::string& name) {
       ::openat(hierarchy.directory.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
+[[noreturn]] void refuse_gone(const std::string& path) {
+  throw Error(ErrorCode::box_lost, str("control group ", path, " is gone"));
+}
+
 UniqueFd open_entry(const OwnedHierarchy& hierarchy, const UniqueFd& leaf) {
   return open_file_at(leaf.get(), entry_file(hierarchy.version), O_WRONLY);
 }
@@ -114,8 +118,7 @@ void BoxCgroup::limit_leaf(std::size_t index, const UniqueFd& leaf, const Cgroup
 void BoxCgroup::find_leaf(std::size_t index) {
   const OwnedHierarchy& owned = owner_->hierarchies[index];
   if (::faccessat(owned.directory.get(), name_.c_str(), F_OK, 0) < 0) {
-    throw Error(ErrorCode::box_lost,
-                str("control group ", (owned.path / name_).native(), " is gone"));
+    refuse_gone((owned.path / name_).native());
   }
   leaves_ = index + 1;
   take_leaf(index);
@@ -209,6 +212,7 @@ UniqueFd BoxCgroup::make_group_leaf(std::size_t index, std::uint64_t id,
   if (!limited && index > 0) return open_entry(owned, open_leaf(owned, name_));
   const std::string name = limited ? group_beside(name_, id) : group_within(name_, id);
   if (::mkdirat(owned.directory.get(), name.c_str(), 0755) < 0) {
+    if (errno == ENOENT) refuse_gone((owned.path / name_).native());
     throw SystemError(str("control group ", (owned.path / name).native()), errno);
   }
   groups_.insert(id);
