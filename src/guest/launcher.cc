@@ -138,6 +138,12 @@ class Launcher {
   }
 
  private:
+  struct OwnersCgroup {
+    UniqueFd parent;
+    std::string name;
+    UniqueFd lock;  // nobody else takes it while it is removed
+  };
+
   // False when the owner is gone.
   bool serve_one() {
     try {
@@ -269,7 +275,7 @@ class Launcher {
     for (std::size_t i = 0; i < request.names.size(); ++i) {
       UniqueFd parent(check_step("keep the owner's cgroups",
                                  ::openat(fds[i].get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
-      cgroups_.emplace_back(std::move(parent), request.names[i]);
+      cgroups_.push_back({std::move(parent), request.names[i], std::move(fds[i])});
     }
     reply(wire::Done{});
   }
@@ -296,12 +302,24 @@ class Launcher {
     pollfd owner{owner_.get(), POLLIN, 0};
     while (::poll(&owner, 1, -1) < 0 && errno == EINTR) {
     }
-    for (const auto& [parent, name] : cgroups_) {
-      for (int attempt = 0; attempt < 500 && !remove_tree(parent.get(), name); ++attempt) {
+    for (const OwnersCgroup& group : cgroups_) {
+      for (int attempt = 0; attempt < 500 && !remove(group); ++attempt) {
         const timespec pause{0, 10'000'000};
         ::nanosleep(&pause, nullptr);
       }
     }
+  }
+
+  // What has the name now may be another owner's, when ours removed its own.
+  static bool remove(const OwnersCgroup& group) {
+    struct stat ours {};
+    struct stat found {};
+    if (::fstat(group.lock.get(), &ours) < 0 ||
+        ::fstatat(group.parent.get(), group.name.c_str(), &found, AT_SYMLINK_NOFOLLOW) < 0 ||
+        ours.st_ino != found.st_ino) {
+      return true;
+    }
+    return remove_tree(group.parent.get(), group.name);
   }
 
   static bool remove_tree(int parent, const std::string& name) {
@@ -326,7 +344,7 @@ class Launcher {
   UniqueFd proc_;
   UniqueFd owner_;  // a pidfd
   UniqueFd number_lock_;
-  std::vector<std::pair<UniqueFd, std::string>> cgroups_;
+  std::vector<OwnersCgroup> cgroups_;
 };
 
 // An owner that is kept from the out-of-memory killer does not extend that to boxes.

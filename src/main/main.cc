@@ -35,9 +35,7 @@ std::vector<cli::BackendKind> backends() {
     if (!given.name.empty()) options.name = std::move(given.name);
     options.keep_spares = given.many_boxes;
     options.keeper = given.keeper;
-    if (given.inherited && !given.inherited->fds.empty()) {
-      options.inherited_lock = std::move(given.inherited->fds.front());
-    }
+    if (given.inherited) options.inherited = std::move(*given.inherited);
     return std::make_unique<backend::native::Native>(std::move(executor), std::move(options));
   };
   return {{"native", native}};

@@ -77,11 +77,12 @@ class Handover : public testing::Test {
     ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   }
 
-  backend::native::Options options(backend::Keeper* keeper = nullptr, UniqueFd lock = {}) const {
+  backend::native::Options options(backend::Keeper* keeper = nullptr,
+                                   backend::KeptEntry inherited = {}) const {
     backend::native::Options options;
     options.state_dir = state_.path();
     options.keeper = keeper;
-    options.inherited_lock = std::move(lock);
+    options.inherited = std::move(inherited);
     return options;
   }
 
@@ -162,13 +163,31 @@ TEST_F(Handover, ATerminalIsTheBoxsOwnAndControlsItsProgram) {
   });
 }
 
+// Keeps of an owner what those left that had no locks on their groups.
+class KeeperOfLocks final : public backend::Keeper {
+ public:
+  explicit KeeperOfLocks(backend::Keeper& keeper) : keeper_(keeper) {}
+  void keep(const std::string& name, const std::string&, std::vector<int> fds) override {
+    fds.resize(1);
+    keeper_.keep(name, "", std::move(fds));
+  }
+  void drop(const std::string& name) override { keeper_.drop(name); }
+  void on_loss(std::function<void()> handler) override { keeper_.on_loss(std::move(handler)); }
+
+ private:
+  backend::Keeper& keeper_;
+};
+
 // An owner that makes a box, starts two programs that are to outlive it, one that is not, and dies.
-[[noreturn]] void be_an_owner_that_dies(const std::filesystem::path& state, int report) {
+[[noreturn]] void be_an_owner_that_dies(const std::filesystem::path& state, int report,
+                                        bool locks_its_groups) {
   backend::KeeperProcess keeper(state);
+  KeeperOfLocks old_keeper(keeper);
   asio::io_context io;
   backend::native::Options options;
   options.state_dir = state;
-  options.keeper = &keeper;
+  options.keeper = &old_keeper;
+  if (locks_its_groups) options.keeper = &keeper;
   asio::co_spawn(
       io,
       [&]() -> Task<void> {
@@ -196,10 +215,12 @@ TEST_F(Handover, ATerminalIsTheBoxsOwnAndControlsItsProgram) {
   ::_exit(1);
 }
 
-TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
+class HandoverOf : public Handover, public testing::WithParamInterface<bool> {};
+
+TEST_P(HandoverOf, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
   auto [report, theirs] = make_pipe();
   const pid_t owner = ::fork();
-  if (owner == 0) be_an_owner_that_dies(state_.path(), theirs.get());
+  if (owner == 0) be_an_owner_that_dies(state_.path(), theirs.get(), GetParam());
   theirs.reset();
   const std::string ids = read_all(report.get(), "ids", 100);
   int status = 0;
@@ -211,7 +232,7 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
   run_body([&](asio::any_io_executor executor) -> Task<void> {
     backend::KeeperProcess keeper(state_.path());
     backend::KeptEntries kept = keeper.take_entries();
-    Native native(executor, options(&keeper, std::move(kept.at(Native::kKeptName).fds.at(0))));
+    Native native(executor, options(&keeper, std::move(kept.at(Native::kKeptName))));
     backend::KeptEntry entry = std::move(kept.at("box"));
     model::BoxSpec same = spec();
     std::vector<std::string> descriptions{entry.data};
@@ -240,6 +261,10 @@ TEST_F(Handover, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
     keeper.quit();
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Owners, HandoverOf, testing::Bool(), [](const auto& test) {
+  return test.param ? "WithLocksOnItsGroups" : "WithoutLocksOnItsGroups";
+});
 
 }  // namespace
 }  // namespace caisson::faults

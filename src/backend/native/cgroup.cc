@@ -23,7 +23,7 @@ namespace caisson::backend::native {
 
 namespace {
 
-// What one dead owner's leftovers may cost a start.
+// What may be left of boxes that nobody takes over may cost a start.
 constexpr std::chrono::seconds kSweepPatience{5};
 
 constexpr const char* kMendRefusal =
@@ -116,9 +116,19 @@ std::optional<Gap> find_gap(const CgroupHost& host, const OwnedHierarchy& owned)
   return std::nullopt;
 }
 
+// The locked directory of an owner who has a right to it.
+UniqueFd get_group(const std::filesystem::path& path) {
+  UniqueFd directory = make_locked_group(path);
+  if (directory) return directory;
+  throw SystemError(str("control group ", path.native(), " of another owner"), EBUSY);
+}
+
 // Goes to a leaf of its own where needed, makes the owner's directory and opens what is needed of
 // it.
-void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const CgroupPlace& place) {
+void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const CgroupPlace& place,
+             CgroupClaim& claim) {
+  owned.directory = claim.extract(owned.path);
+  if (!owned.directory) owned.directory = get_group(owned.path);
   std::filesystem::path home = hierarchy.own;
   if (place.leave_first) {
     home = str(owned.path.native(), kHomeSuffix);
@@ -127,8 +137,32 @@ void move_in(OwnedHierarchy& owned, const CgroupHierarchy& hierarchy, const Cgro
     write_control_file(home / "cgroup.procs", "0");
   }
   owned.home = open_file(home / entry_file(owned.version), O_WRONLY);
-  make_directory(owned.path);
-  owned.directory = open_file(owned.path, O_PATH | O_DIRECTORY);
+}
+
+// The same place as before, with its directory if that is still there, else with a new one.
+OwnedHierarchy renewed(const OwnedHierarchy& before) {
+  OwnedHierarchy now{.version = before.version,
+                     .controllers = before.controllers,
+                     .base = before.base,
+                     .path = before.path,
+                     .directory = {},
+                     .home = duplicate(before.home.get(), before.home_path.native()),
+                     .home_path = before.home_path,
+                     .enabled = before.enabled,
+                     .memory = before.memory,
+                     .memory_is_bounded = before.memory_is_bounded,
+                     .most_cpus = before.most_cpus};
+  if (leads_to(before.path, before.directory.get())) {
+    now.directory = duplicate(before.directory.get(), before.path.native());
+    return now;
+  }
+  now.directory = get_group(now.path);
+  if (now.version == CgroupVersion::v1) return now;
+  for (const auto& [controller, reason] :
+       enable(now.path, {now.controllers.begin(), now.controllers.end()})) {
+    throw Error(ErrorCode::isolation_unavailable, reason);
+  }
+  return now;
 }
 
 // Brings the usable controllers down to the boxes of the owner; gives those the kernel refused.
@@ -146,7 +180,9 @@ std::map<Controller, std::string> enable_all(OwnedHierarchy& owned, const Cgroup
 // The reverse. A home that others share, or that cannot be left because another owner's boxes need
 // the controllers, stays; it costs nothing and a later sweep removes it.
 bool move_out(OwnedHierarchy& owned) {
-  if (::rmdir(owned.path.c_str()) < 0 && errno != ENOENT) return false;
+  // What somebody else made in its place is not ours.
+  const bool ours = owned.directory && leads_to(owned.path, owned.directory.get());
+  if (ours && ::rmdir(owned.path.c_str()) < 0 && errno != ENOENT) return false;
   if (owned.home_path.empty()) return true;
   try {
     if (!owned.enabled.empty()) change_subtree(owned.base, '-', owned.enabled);
@@ -160,7 +196,7 @@ bool move_out(OwnedHierarchy& owned) {
   return true;
 }
 
-// Removes the cgroups of dead owners in `base`, except one that `own` is part of.
+// Removes the empty cgroups of dead owners in `base`, except one that `own` is part of.
 void sweep_directory(const std::filesystem::path& base, const std::filesystem::path& own,
                      const CgroupOwner::IsLive& is_live, std::set<std::string>& left) {
   const UniqueFd directory(::open(base.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -171,23 +207,44 @@ void sweep_directory(const std::filesystem::path& base, const std::filesystem::p
     const std::size_t end = name.size() - (is_home ? kHomeSuffix.size() : 0);
     const std::string owner = name.substr(kOwnerPrefix.size(), end - kOwnerPrefix.size());
     if (is_within(own.native(), (base / name).native()) || is_live(owner)) continue;
-    // A home holds no boxes: whoever is in there is not ours to kill.
-    const bool gone = is_home ? ::unlinkat(directory.get(), name.c_str(), AT_REMOVEDIR) == 0
-                              : remove_tree(directory.get(), name, Clock::now() + kSweepPatience);
-    if (!gone) left.insert(owner);
+    // A home is as dead as the directory beside it, which is made before it and removed before it.
+    const std::filesystem::path place = base / str(kOwnerPrefix, owner);
+    const UniqueFd lock = lock_group(place);
+    if (!lock && (!is_home || ::access(place.c_str(), F_OK) == 0)) continue;
+    if (!remove_empty_tree(directory.get(), name)) left.insert(owner);
   }
 }
 
 }  // namespace
 
-CgroupOwner::CgroupOwner(const CgroupHost& host, std::string_view owner)
+CgroupOwner::CgroupOwner(const CgroupHost& host, std::string_view owner, CgroupClaim claim)
     : directories_(std::make_shared<OwnerDirectories>()), reports_(report_limits(host)) {
   check_name("owner", owner);
-  for (const CgroupHierarchy& hierarchy : host.hierarchies) settle(host, hierarchy, owner);
+  for (const CgroupHierarchy& hierarchy : host.hierarchies) settle(host, hierarchy, owner, claim);
+  list_fds();
+}
+
+void CgroupOwner::list_fds() {
+  home_fds_.clear();
+  directory_fds_.clear();
   for (const OwnedHierarchy& owned : directories_->hierarchies) {
     home_fds_.insert(home_fds_.begin(), owned.home.get());
     directory_fds_.push_back(owned.directory.get());
   }
+}
+
+bool CgroupOwner::renew() {
+  const auto is_there = [](const OwnedHierarchy& owned) {
+    return leads_to(owned.path, owned.directory.get());
+  };
+  if (std::ranges::all_of(directories_->hierarchies, is_there)) return false;
+  const auto now = std::make_shared<OwnerDirectories>();
+  for (const OwnedHierarchy& owned : directories_->hierarchies) {
+    now->hierarchies.push_back(renewed(owned));
+  }
+  directories_ = now;  // boxes of before keep what they have
+  list_fds();
+  return true;
 }
 
 CgroupOwner::~CgroupOwner() {
@@ -195,7 +252,7 @@ CgroupOwner::~CgroupOwner() {
 }
 
 void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarchy,
-                         std::string_view owner) {
+                         std::string_view owner, CgroupClaim& claim) {
   const CgroupPlace place = choose_place(hierarchy);
   if (!place.writable) return;  // the reports say so already
   OwnedHierarchy owned;
@@ -206,7 +263,7 @@ void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarch
     if (state.usable) owned.controllers.insert(state.controller);
   }
   try {
-    move_in(owned, hierarchy, place);
+    move_in(owned, hierarchy, place, claim);
   } catch (const SystemError& error) {
     for (const Controller controller : owned.controllers)
       mark_missing(controller, error.what(), kMendRefusal);

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/native/cgroup_claim.h"
 #include "backend/native/cgroup_host.h"
 #include "backend/native/cgroup_limits.h"
 #include "base/unique_fd.h"
@@ -117,9 +118,10 @@ class BoxCgroup {
 // to "caisson-<owner>.home". A hierarchy that cannot be had is no error: reports() tells.
 class CgroupOwner {
  public:
-  // The caller guarantees that no other process uses this owner name (a lock); directories that
-  // exist are taken over. Throws validation_error unless the name is of [A-Za-z0-9_-].
-  CgroupOwner(const CgroupHost& host, std::string_view owner);
+  // Settles in the directories that were claimed for this name; those of the others that nobody
+  // else has are taken over as they are. Throws validation_error unless the name is of
+  // [A-Za-z0-9_-].
+  CgroupOwner(const CgroupHost& host, std::string_view owner, CgroupClaim claim = {});
   CgroupOwner(const CgroupOwner&) = delete;
   CgroupOwner& operator=(const CgroupOwner&) = delete;
   ~CgroupOwner();  // remove()
@@ -151,8 +153,14 @@ class CgroupOwner {
   // process is in the hierarchy that kills in one stroke for as long as it is in any other.
   std::span<const int> home_fds() const { return home_fds_; }
 
-  // The owner's directories (O_PATH), for a process that cleans up when this one is gone.
+  // The owner's directories. Whoever holds one holds the lock on it: for the next owner, or for a
+  // process that cleans up when this one is gone.
   std::span<const int> directory_fds() const { return directory_fds_; }
+
+  // Makes those of its directories again that somebody has removed; false when all are there. Boxes
+  // that are made from now on are in them, and the descriptors are others. Throws when another
+  // owner has taken the place of one.
+  bool renew();
 
   // The owner's directories are somebody else's from now on.
   void abandon() { abandoned_ = true; }
@@ -161,14 +169,17 @@ class CgroupOwner {
   // are inside. Calling it again is fine; create nothing afterwards.
   bool remove();
 
-  // Ends and removes what owners left behind that are not live any more, wherever an owner in this
-  // process's cgroup would have put it. Gives the names of dead owners that are not wholly gone
-  // yet.
+  // Removes what owners left behind, wherever an owner in this process's cgroup would have put it:
+  // of those that `is_live` knows nothing of and that hold no lock, what no process lives in. What
+  // lives is not ours to end: guests end their boxes by themselves. Gives the names of dead owners
+  // that are not wholly gone yet.
   using IsLive = std::function<bool(std::string_view owner)>;
   static std::set<std::string> sweep(const CgroupHost& host, const IsLive& is_live);
 
  private:
-  void settle(const CgroupHost& host, const CgroupHierarchy& hierarchy, std::string_view owner);
+  void settle(const CgroupHost& host, const CgroupHierarchy& hierarchy, std::string_view owner,
+              CgroupClaim& claim);
+  void list_fds();
   void mark_missing(Controller controller, std::string detail, std::string mend);
 
   std::shared_ptr<OwnerDirectories> directories_;

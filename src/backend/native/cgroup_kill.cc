@@ -131,6 +131,22 @@ bool remove_tree(int parent, const std::string& name, Deadline deadline) {
   return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
+bool remove_empty_tree(int parent, const std::string& name) {
+  const UniqueFd directory(
+      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory) return errno == ENOENT;
+  if (!remove_empty_below(directory.get())) return false;
+  return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
+}
+
+bool remove_empty_below(int directory) {
+  bool gone = true;
+  for (const std::string& child : child_cgroups(directory)) {
+    gone = remove_empty_tree(directory, child) && gone;
+  }
+  return gone && !has_members(directory);
+}
+
 std::vector<std::string> child_cgroups(int directory) {
   UniqueFd own_offset = open_file_at(directory, ".", O_RDONLY | O_DIRECTORY);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(own_offset.get()), ::closedir);

@@ -23,6 +23,11 @@ bool has_members(int directory);
 // the deepest first. False when something is left at the deadline or may not be removed.
 bool remove_tree(int parent, const std::string& name, Deadline deadline);
 
+// The same of what no process lives in, without touching any: false when one does.
+bool remove_empty_tree(int parent, const std::string& name);
+// Of all that is below the cgroup. False when a process lives there, or in the cgroup itself.
+bool remove_empty_below(int directory);
+
 // The names of the cgroups directly below.
 std::vector<std::string> child_cgroups(int directory);
 

@@ -63,6 +63,7 @@ ChildProcess inhabit(const std::vector<UniqueFd>& group) {
   auto [ready, entered] = make_pipe();
   ChildProcess child = fork_child([&] {
     if (!enter(group) || ::write(entered.get(), "x", 1) != 1) return 1;
+    ::close_range(3, ~0u, 0);  // an owner's locks among them
     for (;;) ::pause();
   });
   entered.reset();
@@ -399,8 +400,11 @@ TEST_F(CgroupTest, SweepRemovesWhatADeadOwnerLeftAndNothingElse) {
   ChildProcess resident = inhabit(box);
 
   const auto is_live = [&](std::string_view owner) { return owner != dead_name; };
-  EXPECT_TRUE(CgroupOwner::sweep(host_, is_live).empty());
+  EXPECT_EQ(CgroupOwner::sweep(host_, is_live), std::set<std::string>{dead_name});
+  EXPECT_TRUE(orphan.kill(0)) << "what lives ends by itself";
+  orphan.kill(SIGKILL);
   EXPECT_TRUE(killed(orphan));
+  EXPECT_TRUE(CgroupOwner::sweep(host_, is_live).empty());
   EXPECT_FALSE(left_behind(dead_name));
   EXPECT_TRUE(left_behind(owner_));
   EXPECT_TRUE(resident.kill(0)) << "still there";

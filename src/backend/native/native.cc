@@ -18,71 +18,22 @@ namespace caisson::backend::native {
 namespace asio = boost::asio;
 using model::Layer;
 
-namespace {
-
-// A box joins every hierarchy that its owner is in, and each costs an exec some time. One without a
-// controller that limits (a hybrid host's unified hierarchy) is not worth it: process 1 ends the
-// box.
-CgroupHost limiting_only(CgroupHost host) {
-  std::erase_if(host.hierarchies, [](const CgroupHierarchy& hierarchy) {
-    return !hierarchy.controllers.contains(Controller::memory) &&
-           !hierarchy.controllers.contains(Controller::pids) &&
-           !hierarchy.controllers.contains(Controller::cpu);
-  });
-  return host;
-}
-
-}  // namespace
-
 Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
     : executor(std::move(executor_in)),
       options(std::move(options_in)),
       images(options.state_dir),
       host(inspect_host()),
-      inherits(options.inherited_lock.valid()),
-      owner(runtime_directory(), std::move(options.inherited_lock)),
+      inherited(read_inheritance(std::exchange(options.inherited, {}))),
+      inherits(inherited.owner.lock.valid()),
+      cgroup_host(inspect_cgroups()),
+      group_host(limiting_only(cgroup_host)),
+      owner(runtime_directory(), std::move(inherited.owner),
+            [this](unsigned number) { return claim_groups(number); }),
       templates(executor, host, images),
       slots(std::make_shared<Slots>(owner.number(), host.privileged)),
       filter(filter_bytes(build_filter())),
       watches(executor) {
-  CgroupHost cgroup_host = inspect_cgroups();
-  sweep(cgroup_host);
-  const std::string owner_name = str(owner.number());
-  cgroups.emplace(limiting_only(std::move(cgroup_host)), owner_name);
-  if (options.keeper != nullptr) {
-    // Boxes outlive us: nobody is to clean up when we die, except the owner after us.
-    const auto keep = [this] { options.keeper->keep(kKeptName, "", {owner.lock()}); };
-    keep();
-    options.keeper->on_loss(keep);
-    return;
-  }
-  const std::span<const int> directories = cgroups->directory_fds();
-  std::vector<int> given(directories.begin(), directories.end());
-  given.push_back(owner.lock());
-  templates.set_cgroups(std::vector<std::string>(directories.size(), str(kOwnerPrefix, owner_name)),
-                        std::move(given));
-}
-
-// Removes what dead owners left behind, while their numbers cannot be taken. Our own number had
-// owners before us, too.
-void Native::Impl::sweep(const CgroupHost& cgroup_host) {
-  std::set<unsigned> found;
-  CgroupOwner::sweep(cgroup_host, [&found](std::string_view name) {
-    const auto number = parse_integer(name);
-    if (number && *number >= 0 && *number < Owner::kMaxOwners) {
-      found.insert(static_cast<unsigned>(*number));
-    }
-    return true;  // only looking
-  });
-  const auto clean = [&](unsigned dead) {
-    const std::set<std::string> busy =
-        CgroupOwner::sweep(cgroup_host, [&](std::string_view name) { return name != str(dead); });
-    if (host.privileged) Network::sweep([&](unsigned number) { return number != dead; });
-    return busy.empty();
-  };
-  const bool dirty = found.contains(owner.number()) || owner.follows_a_dead_one();
-  if (dirty && !inherits) clean(owner.number());
-  owner.with_dead_owners(clean, found);
+  settle();
 }
 
 model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec,
@@ -175,9 +126,10 @@ Task<void> Native::Impl::stop() {
   }
   templates.stop();
   // The owner before us may have had one.
-  if (!network && inherits && host.privileged) network.emplace(owner.number());
+  if (!network && network_claim) network.emplace(network_claim->number());
   if (network) network->remove();
   if (!cgroups->remove()) log::warning("boxes were still there when their backend stopped");
+  if (dead_are_left) sweep();
   if (pool) pool->join();
 }
 

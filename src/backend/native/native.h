@@ -24,7 +24,7 @@ struct Options {
   // Where boxes are left when this process dies, and what an owner before us left there. None:
   // boxes end with their owner. It outlives the backend, and loses nothing once that is gone.
   Keeper* keeper = nullptr;
-  UniqueFd inherited_lock = {};  // see kKeptName
+  KeptEntry inherited = {};  // see kKeptName
   // For tests of failure: these layers are treated as if the host could not provide them.
   std::set<model::Layer> withhold;
 };
@@ -45,8 +45,7 @@ class Native final : public Backend {
   void abandon() override;
   Task<void> stop() override;
 
-  // The name under which the keeper has this backend's own entry: its one descriptor is
-  // `inherited_lock` of the next owner.
+  // The name under which the keeper has this backend's own entry, for the next owner.
   static constexpr const char* kKeptName = "native";
 
  private:

@@ -1,5 +1,6 @@
 // How a box is made.
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <utility>
 
 #include "async/blocking.h"
@@ -75,10 +76,18 @@ void Native::Impl::judge_translation(const std::string& problem, model::Isolatio
 }
 
 std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSpec& spec,
-                                                   const std::string& name) const {
-  BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
-  if (cgroup.empty()) return std::nullopt;
-  return cgroup;
+                                                   const std::string& name) {
+  const auto make = [&]() -> std::optional<BoxCgroup> {
+    BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
+    if (cgroup.empty()) return std::nullopt;
+    return cgroup;
+  };
+  try {
+    return make();
+  } catch (const SystemError& error) {
+    if (error.error_number() != ENOENT || !renew_groups()) throw;
+  }
+  return make();
 }
 
 void Native::Impl::describe_cgroup(const NativeResources& resources, BoxRequest& request,
@@ -118,6 +127,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
                                                      std::set<Layer> accepted) {
   const std::shared_ptr<Impl> self = shared_from_this();
   bury();
+  sweep_again();
   model::IsolationReport report = expect(spec);
   require_layers(report, accepted);
   std::vector<WantedMount> wanted = open_mounts(spec, mount_rules());
@@ -213,7 +223,7 @@ Task<std::vector<wire::ProofResult>> Native::Impl::set_up(std::shared_ptr<GuestC
 }
 
 Task<void> Native::Impl::connect_network(Packet packet) {
-  if (!network) network.emplace(owner.number());
+  if (!network) open_network();
   auto attach = [this, netns = packet.fds[0].get(), netlink = packet.fds[1].get()] {
     return network->attach(netns, netlink);
   };

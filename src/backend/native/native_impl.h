@@ -16,6 +16,7 @@
 #include "backend/native/mount_source.h"
 #include "backend/native/native.h"
 #include "backend/native/network.h"
+#include "backend/native/network_claim.h"
 #include "backend/native/owner.h"
 #include "backend/native/plan.h"
 #include "backend/native/resources.h"
@@ -25,8 +26,15 @@
 
 namespace caisson::backend::native {
 
-// How one box is made is in native_create.cc, how one is taken over in native_adopt.cc, the rest in
-// native.cc.
+// What an owner leaves to the next one, besides its boxes: whatever says that it lives.
+struct Inheritance {
+  Owner::Left owner;             // no lock: there was none before us
+  std::vector<UniqueFd> groups;  // its locked directories, as far as it had locks on them
+  std::optional<NetworkClaim> network;
+};
+
+// How one box is made is in native_create.cc, how one is taken over in native_adopt.cc, what an
+// owner is on this host in native_owner.cc, the rest in native.cc.
 struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Impl(boost::asio::any_io_executor executor_in, Options options_in);
 
@@ -43,7 +51,13 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   static Task<void> watch_until_idle(std::weak_ptr<Impl> backend);
   Task<bool> end_hoarders();  // false: look again soon
 
-  void sweep(const CgroupHost& cgroup_host);
+  bool claim_groups(unsigned number);
+  void settle();
+  void sweep();
+  void sweep_again();
+  void tell_keeper();
+  bool renew_groups();
+  void open_network();
   void skip_name(const std::string& name);
   void bury();
   Task<void> clear_graveyard();
@@ -54,7 +68,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   boost::asio::thread_pool& workers();
   MountRules mount_rules() const;
   CgroupLimits limits_of(const model::BoxSpec& spec) const;
-  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name) const;
+  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name);
   void judge_translation(const std::string& problem, model::IsolationReport& report,
                          const std::set<model::Layer>& accepted) const;
   void describe_cgroup(const NativeResources& resources, BoxRequest& request,
@@ -82,12 +96,17 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Options options;
   ImageStore images;
   Host host;
+  Inheritance inherited;
   const bool inherits;  // the number, and boxes, of an owner before us
+  const CgroupHost cgroup_host;
+  const CgroupHost group_host;         // of it, where groups for boxes are made
+  std::optional<CgroupClaim> claimed;  // until the owner settles in them
   Owner owner;
   Templates templates;
   std::shared_ptr<Slots> slots;
   std::string filter;
   std::optional<CgroupOwner> cgroups;
+  std::optional<NetworkClaim> network_claim;
   std::optional<Network> network;
   std::optional<boost::asio::thread_pool> pool;
   std::vector<Living> boxes;
@@ -98,7 +117,12 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
   std::uint64_t next_box = 1;
+  bool dead_are_left = false;  // something of dead owners could not be removed yet
+  Deadline next_sweep;
 };
+
+CgroupHost limiting_only(CgroupHost host);
+Inheritance read_inheritance(KeptEntry entry);
 
 // Ends a conversation in which the guest is silent for too long, while it lives. What the guest has
 // said and nobody has read yet is not its silence: this process may have stood still.

@@ -30,6 +30,12 @@ bool still_there(int fd, const std::filesystem::path& path) {
          held.st_ino == found.st_ino && held.st_dev == found.st_dev;
 }
 
+// Who takes a number marks its file, and removes it when it gives the number back.
+bool was_owned(const UniqueFd& lock) {
+  struct stat info {};
+  return ::fstat(lock.get(), &info) == 0 && info.st_size > 0;
+}
+
 }  // namespace
 
 std::filesystem::path runtime_directory() {
@@ -41,7 +47,7 @@ std::filesystem::path runtime_directory() {
   return str("/tmp/caisson-", ::geteuid());
 }
 
-Owner::Owner(std::filesystem::path directory, UniqueFd inherited)
+Owner::Owner(std::filesystem::path directory, Left left, const Claim& claim)
     : directory_(std::move(directory)) {
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
@@ -58,27 +64,36 @@ Owner::Owner(std::filesystem::path directory, UniqueFd inherited)
   if ((info.st_mode & 0067) != 0) {
     check_syscall(directory_.native(), ::chmod(directory_.c_str(), 0700));
   }
-  for (number_ = 0; inherited && number_ < kMaxOwners; ++number_) {
-    if (!still_there(inherited.get(), lock_path(directory_, number_))) continue;
-    lock_ = std::move(inherited);
-    return;
-  }
+  if (left.lock && inherit(std::move(left))) return;
   for (number_ = 0; number_ < kMaxOwners; ++number_) {
     lock_ = take(number_);
     if (!lock_) continue;
-    // Who gives a number back removes the file.
-    struct stat left {};
-    check_syscall(lock_path(directory_, number_).native(), ::fstat(lock_.get(), &left));
-    follows_a_dead_one_ = left.st_size > 0;
-    [[maybe_unused]] const ssize_t marked = ::pwrite(lock_.get(), "+", 1, 0);
-    return;
+    if (!claim || claim(number_)) {
+      [[maybe_unused]] const ssize_t marked = ::pwrite(lock_.get(), "+", 1, 0);
+      return;
+    }
+    if (!was_owned(lock_)) ::unlink(lock_path(directory_, number_).c_str());
   }
   throw Error(ErrorCode::capacity_reached,
               str("all ", kMaxOwners, " owner numbers in ", directory_.native(), " are taken"));
 }
 
+bool Owner::inherit(Left left) {
+  for (number_ = 0; number_ < kMaxOwners; ++number_) {
+    if (!still_there(left.lock.get(), lock_path(directory_, number_))) continue;
+    lock_ = std::move(left.lock);
+    return true;
+  }
+  if (!left.number) return false;
+  number_ = *left.number;
+  lock_ = take(number_);
+  if (!lock_) lock_ = std::move(left.lock);  // what else carries the number keeps it apart
+  return true;
+}
+
 Owner::~Owner() {
-  if (!abandoned_) ::unlink(lock_path(directory_, number_).c_str());
+  const std::filesystem::path path = lock_path(directory_, number_);
+  if (!abandoned_ && still_there(lock_.get(), path)) ::unlink(path.c_str());
 }
 
 // The held lock, or nothing when another process holds it.
@@ -117,7 +132,8 @@ void Owner::with_dead_owners(const std::function<bool(unsigned number)>& clean,
   candidates.erase(number_);
   for (const unsigned number : candidates) {
     const UniqueFd lock = take(number);
-    if (lock && clean(number)) ::unlink(lock_path(directory_, number).c_str());
+    if (!lock) continue;
+    if (clean(number) || !was_owned(lock)) ::unlink(lock_path(directory_, number).c_str());
   }
 }
 

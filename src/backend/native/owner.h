@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -10,15 +11,27 @@ namespace caisson::backend::native {
 
 // Several owners of boxes may live on one host: a daemon, another daemon, any number of embedded
 // runs. Each has a number that is its own while it lives, held by a lock that the kernel releases
-// when the process dies, however it dies. Ids, cgroups and network tables of boxes carry the
-// number.
+// when the process dies, however it dies. Ids and cgroups of boxes carry the number.
+//
+// The lock in the directory is seen by who sees the directory. What else carries the number has a
+// claim of its own, where it is (CgroupClaim).
 class Owner {
  public:
   static constexpr unsigned kMaxOwners = 4096;
 
-  // Takes the lowest free number in the lock directory, which is made if missing. With the lock of
-  // an owner before us, its number.
-  explicit Owner(std::filesystem::path directory, UniqueFd inherited = {});
+  // Whether a number that is free in the directory is free elsewhere; if so, it is taken there.
+  using Claim = std::function<bool(unsigned number)>;
+
+  // What an owner before us left: its lock, and its number where that is known. The lock may be one
+  // of another directory.
+  struct Left {
+    UniqueFd lock;
+    std::optional<unsigned> number;
+  };
+
+  // Takes the lowest free number in the lock directory, which is made if missing; or that of an
+  // owner before us, of which `claim` is not asked.
+  explicit Owner(std::filesystem::path directory, Left left = {}, const Claim& claim = {});
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
   ~Owner();  // gives the number back, unless somebody else is to have it
@@ -26,11 +39,9 @@ class Owner {
 
   unsigned number() const { return number_; }
   int lock() const { return lock_.get(); }  // the number is taken while anybody holds it open
-  // The last owner of this number did not give it back: something of it may be left.
-  bool follows_a_dead_one() const { return follows_a_dead_one_; }
 
   // Calls `clean` with the number of each dead owner, which nobody can take meanwhile: those whose
-  // locks are still there, and those of `suspected` that turn out to be dead. A number for which it
+  // locks are still there, and those of `suspected` that nobody holds here. A number for which it
   // answers true is forgotten.
   void with_dead_owners(const std::function<bool(unsigned number)>& clean,
                         const std::set<unsigned>& suspected = {}) const;
@@ -40,11 +51,11 @@ class Owner {
 
  private:
   UniqueFd take(unsigned number) const;
+  bool inherit(Left left);
 
   std::filesystem::path directory_;
   unsigned number_ = 0;
   UniqueFd lock_;
-  bool follows_a_dead_one_ = false;
   bool abandoned_ = false;
 };
 

@@ -179,6 +179,41 @@ TEST_F(OwnerTest, GivesANumberToNobodyWhileItIsCleaned) {
   EXPECT_EQ(Owner(directory()).number(), other.number());
 }
 
+TEST_F(OwnerTest, PassesOverANumberThatSomebodyHasElsewhere) {
+  const Owner::Claim above_two = [](unsigned number) { return number > 2; };
+  {
+    const Owner owner(directory(), {}, above_two);
+    EXPECT_EQ(owner.number(), 3u);
+    EXPECT_FALSE(has_lock_file(0)) << "it is not dead: there is nothing to be remembered";
+    EXPECT_EQ(Owner(directory()).number(), 0u);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory()));
+}
+
+TEST_F(OwnerTest, InheritsANumberFromWhomeverSawAnotherDirectory) {
+  Owner before(temporary_.path() / "other");
+  before.abandon();
+  const auto left = [&] { return duplicate(before.lock(), "lock"); };
+  const Owner::Claim never = [](unsigned) { return false; };
+  {
+    const Owner next(directory(), {.lock = left(), .number = 7}, never);
+    EXPECT_EQ(next.number(), 7u);
+    EXPECT_TRUE(has_lock_file(7));
+    // A number that is somebody's here is his as well: their groups keep them apart.
+    EXPECT_EQ(Owner(directory(), {.lock = left(), .number = 7}, never).number(), 7u);
+    EXPECT_TRUE(has_lock_file(7));
+  }
+  EXPECT_EQ(Owner(directory(), {.lock = left(), .number = {}}).number(), 0u);
+}
+
+TEST_F(OwnerTest, ForgetsWhomItOnlySuspected) {
+  const Owner owner(directory());
+  int calls = 0;
+  owner.with_dead_owners([&](unsigned number) { return ++calls, number != 5; }, {5});
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(has_lock_file(5));
+}
+
 TEST_F(OwnerTest, LooksAtLocksOfOwnersOnly) {
   const Owner owner(directory());
   for (const char* name : {"owner-.lock", "owner-x.lock", "owner--1.lock", "owner-4096.lock",
