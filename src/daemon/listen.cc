@@ -96,6 +96,7 @@ net::ServerConfig server_config(const model::DaemonConfig& daemon, const ListenP
   config.users = user_ids(daemon.allowed_users);
   config.farewell = "Box runtime shutting down";  // as LangBot's own runtime says
   config.max_connections = static_cast<std::size_t>(daemon.max_connections);
+  config.max_connections_per_peer = static_cast<std::size_t>(daemon.max_connections_per_peer);
   return config;
 }
 

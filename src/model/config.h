@@ -96,6 +96,7 @@ struct DaemonConfig {
   // On the port. None ("auto"): of everybody but the users above. False: of nobody on this host.
   std::optional<bool> token_required;
   std::int64_t max_connections = 1024;
+  std::int64_t max_connections_per_peer = 512;  // of one address of another host
   log::Format log_format = log::Format::text;
   log::Level log_level = log::Level::info;
   bool recovery = true;  // boxes survive a daemon that is killed

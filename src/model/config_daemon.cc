@@ -151,6 +151,8 @@ DaemonConfig read_daemon(ObjectReader reader) {
   daemon.token_required = read_token_required(reader, daemon.listen_host);
   daemon.max_connections =
       number_between(reader, "max_connections", daemon.max_connections, 1, kMaxConnections);
+  daemon.max_connections_per_peer = number_between(
+      reader, "max_connections_per_peer", daemon.max_connections_per_peer, 1, kMaxConnections);
   daemon.log_format = named_value(reader, "log_format", kFormats, daemon.log_format);
   daemon.log_level = named_value(reader, "log_level", kLevels, daemon.log_level);
   daemon.recovery = reader.optional("recovery", daemon.recovery);
@@ -197,6 +199,7 @@ json::object to_json(const DaemonConfig& daemon) {
           {"allowed_users", json::value_from(daemon.allowed_users)},
           {"token_required", token},
           {"max_connections", daemon.max_connections},
+          {"max_connections_per_peer", daemon.max_connections_per_peer},
           {"log_format", name_of(kFormats, daemon.log_format)},
           {"log_level", name_of(kLevels, daemon.log_level)},
           {"recovery", daemon.recovery},

@@ -73,6 +73,7 @@ caisson:
   allowed_users: [langbot, ' ', 1001]
   token_required: yes
   max_connections: 7
+  max_connections_per_peer: 6
   log_format: json
   log_level: Debug
   recovery: no
@@ -116,6 +117,7 @@ caisson:
                      .allowed_users = {"langbot", "1001"},
                      .token_required = true,
                      .max_connections = 7,
+                     .max_connections_per_peer = 6,
                      .log_format = log::Format::json,
                      .log_level = log::Level::debug,
                      .recovery = false,

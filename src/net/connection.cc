@@ -17,7 +17,7 @@ namespace caisson::net {
 
 namespace {
 
-constexpr std::size_t kMaxLingerBytes = 64u << 10;
+constexpr auto kIdleInACrowd = std::chrono::seconds(5);
 
 std::string whole_answer(const Response& response) {
   std::string bytes;
@@ -75,7 +75,9 @@ std::optional<Response> refuse_body(const Request& request, const RouteOptions& 
 
 std::string busy_answer() {
   return whole_answer(
-      error_response(503, ErrorCode::busy, "the daemon has too many connections; try again later"));
+      error_response(503, ErrorCode::busy,
+                     "the daemon has too many connections; try again in a moment, or raise "
+                     "caisson.max_connections"));
 }
 
 Connection::Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer)
@@ -92,7 +94,9 @@ Task<void> Connection::serve(std::shared_ptr<Connection> self) {
 }
 
 void Connection::check_deadline(Deadline now) {
-  if (stream_->deadline <= now && !stream_->expired()) stream_->expire();
+  // Who keeps a connection for later makes way for those who wait for one now.
+  const bool in_the_way = idle_ && context_->crowded && now - idle_since_ >= kIdleInACrowd;
+  if ((stream_->deadline <= now || in_the_way) && !stream_->expired()) stream_->expire();
   if (is_websocket()) exchange_->conversation()->check(now);
 }
 
@@ -114,7 +118,10 @@ Task<std::size_t> Connection::read_head() {
   HeadScanner scanner;
   const ServerConfig& config = context_->config;
   bool begun = first_ || !stream_->buffered().empty();
-  stream_->deadline = Clock::now() + (begun ? config.head_deadline : config.idle_deadline);
+  const Deadline now = Clock::now();
+  stream_->deadline = now + (begun ? config.head_deadline : config.idle_deadline);
+  idle_ = !begun;
+  idle_since_ = now;
   first_ = false;
   for (;;) {
     if (const auto length = scanner.scan(stream_->buffered())) {
@@ -126,6 +133,7 @@ Task<std::size_t> Connection::read_head() {
                   str("the head of the request is larger than ", config.max_head, " bytes"));
     }
     const bool more = co_await stream_->fill();
+    idle_ = false;
     if (!more) co_return 0;
     if (!std::exchange(begun, true)) stream_->deadline = Clock::now() + config.head_deadline;
   }
@@ -160,7 +168,7 @@ Task<bool> Connection::serve_one() {
   exchange_.reset();
   busy_ = false;
   if (more && !context_->stopping) co_return true;
-  if (!broken) co_await linger();
+  if (!broken) co_await stream_->linger(context_->config.linger_deadline);
   co_return false;
 }
 
@@ -174,6 +182,7 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
       match.route == nullptr ? "" : std::string_view(match.route->options.unforgeable_header);
   const Judgement judged = judge(request, context_->guard, peer_, needs_token, unforgeable);
   exchange.set_trust(judged.trust);
+  if (context_->crowded) exchange.set_last();
   if (judged.refusal) {
     exchange.set_last();
     refusal = error_response(judged.refusal->status, judged.refusal->code, judged.refusal->message);
@@ -255,22 +264,7 @@ Task<void> Connection::refuse(Response response) {
   const std::string bytes = whole_answer(response);
   const std::array<std::string_view, 1> pieces = {bytes};
   const bool sent = co_await stream_->write(pieces, context_->config.write_deadline);
-  if (sent) co_await linger();
-}
-
-// Closing a socket with unread bytes resets the connection, and the answer may be lost with it: so
-// the peer is told first, and gets a moment to close on its side.
-Task<void> Connection::linger() {
-  stream_->shutdown_write();
-  stream_->deadline = Clock::now() + context_->config.linger_deadline;
-  std::size_t dropped = stream_->buffered().size();
-  stream_->consume(dropped);
-  while (dropped <= kMaxLingerBytes && !context_->stopping) {
-    const bool more = co_await stream_->fill();
-    if (!more) break;
-    dropped += stream_->buffered().size();
-    stream_->consume(stream_->buffered().size());
-  }
+  if (sent) co_await stream_->linger(context_->config.linger_deadline);
 }
 
 }  // namespace caisson::net

@@ -24,6 +24,7 @@ struct ConnectionContext {
   GuardConfig guard;
   Refusals& refusals;
   bool stopping = false;
+  bool crowded = false;  // clients wait for somebody to leave
 };
 
 // One client: reads requests, has them answered one after the other, and closes in such a way that
@@ -56,7 +57,6 @@ class Connection {
   Task<bool> answer(ServerExchange& exchange);
   Task<void> end_websocket(ServerExchange& exchange, std::exception_ptr failure);
   Task<bool> answer_failure(ServerExchange& exchange, std::exception_ptr failure);
-  Task<void> linger();
   void answer_now(const Response& response);
 
   std::shared_ptr<ConnectionContext> context_;
@@ -65,6 +65,8 @@ class Connection {
   MessageParser parser_{MessageParser::Kind::request};
   std::optional<ServerExchange> exchange_;  // the request that is being answered
   boost::asio::cancellation_signal cancel_;
+  Deadline idle_since_{};
+  bool idle_ = false;  // between two requests
   bool first_ = true;
   bool busy_ = false;
 };

@@ -155,6 +155,9 @@ Response error_response(int status, ErrorCode code, std::string_view message) {
                       "\",\"message\":", json_string(message), "}}");
   response.reason = message;
   if (status == 401) response.headers.push_back({"WWW-Authenticate", "Bearer"});
+  if (code == ErrorCode::busy || code == ErrorCode::runtime_unavailable) {
+    response.headers.push_back({"Retry-After", "1"});
+  }
   return response;
 }
 

@@ -16,7 +16,7 @@ int status_of(ErrorCode code);
 std::string_view reason_phrase(int status);
 
 // {"error": {"code": ..., "message": ...}}, with what the status asks for besides (a 401 names the
-// scheme).
+// scheme, and what may go well in a moment says when).
 Response error_response(int status, ErrorCode code, std::string_view message);
 Response error_response(const Error& error);
 

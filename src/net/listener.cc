@@ -207,4 +207,19 @@ std::string peer_of(int socket) {
   return single ? std::string(text.data()) : str(text.data(), "/64");
 }
 
+bool is_local_peer(int socket) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return false;
+  if (storage.ss_family == AF_UNIX) return true;
+  constexpr std::uint8_t kLoopbackNet = 127;
+  if (storage.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(storage);
+    return ntohl(four.sin_addr.s_addr) >> 24 == kLoopbackNet;
+  }
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&six) ||
+         (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == kLoopbackNet);
+}
+
 }  // namespace caisson::net

@@ -48,4 +48,7 @@ class Listener {
 // Who has connected: "127.0.0.1", "2001:db8:1:2::/64" (the part one subscriber is given) or "unix".
 std::string peer_of(int socket);
 
+// Whether it has connected from this host: by loopback or by a unix socket.
+bool is_local_peer(int socket);
+
 }  // namespace caisson::net

@@ -22,6 +22,7 @@
 #include "net/connection.h"
 #include "net/listener.h"
 #include "net/peer_user.h"
+#include "net/turned_away.h"
 
 namespace caisson::net {
 
@@ -32,9 +33,6 @@ namespace {
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 constexpr auto kLongestTick = std::chrono::milliseconds(500);
 constexpr auto kOutOfDescriptorsPause = std::chrono::milliseconds(100);
-// Clients that are refused politely at one time; above that they are just closed.
-constexpr std::size_t kMaxRefusing = 32;
-constexpr std::size_t kMaxRefusedBytes = 64u << 10;
 constexpr int kAcceptsPerTurn = 64;
 
 // Deadlines are kept to about a quarter.
@@ -46,16 +44,6 @@ Clock::duration tick_of(const ServerConfig& config) {
 
 UniqueFd open_nothing() {
   return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-}
-
-Stream::Socket make_socket(const asio::any_io_executor& executor, UniqueFd fd) {
-  int family = AF_UNSPEC;
-  socklen_t size = sizeof family;
-  check_syscall("socket", ::getsockopt(fd.get(), SOL_SOCKET, SO_DOMAIN, &family, &size));
-  Stream::Socket socket(executor);
-  socket.assign(asio::generic::stream_protocol(family, 0), fd.get());
-  fd.release();
-  return socket;
 }
 
 }  // namespace
@@ -70,7 +58,8 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
         timer_(executor_),
         ended_(executor_),
         nothing_(open_nothing()),
-        reserve_(open_nothing()) {
+        reserve_(open_nothing()),
+        turned_away_(executor_, config_.linger_deadline) {
     if (!config_.host.empty()) add_listener(Listener::tcp(config_.host, config_.port));
     for (const UnixSocket& socket : config_.unix_sockets) add_unix_socket(socket);
     if (doors_.empty()) {
@@ -121,13 +110,15 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   void add_listener(Listener listener, std::optional<gid_t> group = {});
   void spawn_accepting(Door& door);
   Task<void> accept_clients(Door& door);
+  bool full() const { return connections_.size() >= config_.max_connections; }
   Task<void> wait(Clock::duration time);
   Task<void> refuse_one(Door& door);
   void try_to_welcome(Door& door, UniqueFd fd);
   void welcome(Door& door, UniqueFd fd);
-  void serve(Door& door, UniqueFd fd, Peer peer);
-  void spawn_refusing(UniqueFd fd);
-  Task<UniqueFd> refuse(UniqueFd fd);
+  void serve(std::shared_ptr<Connection> connection);
+  void refuse(UniqueFd fd);
+  Task<void> wait_for_place(Door& door);
+  void set_crowded(bool crowded);
   void forget(const std::shared_ptr<Connection>& connection);
   void tick();
   void check_ended();
@@ -145,8 +136,10 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   std::unordered_map<std::string, std::size_t> peers_;
   PeerUsers users_;
   Refusals refusals_;
-  std::unordered_set<std::shared_ptr<Stream>> refusing_;
-  std::size_t loops_ = 0;  // accepting or refusing
+  TurnedAway turned_away_;
+  std::unique_ptr<Event> place_;  // somebody has left; null: nobody waits for that
+  Deadline moved_{};              // when somebody has left, or the first had to wait
+  std::size_t loops_ = 0;         // accepting or refusing
   std::uint64_t accepted_ = 0;
   std::uint64_t refused_ = 0;
   bool ticking_ = false;
@@ -197,7 +190,11 @@ Task<void> Server::Implementation::accept_clients(Door& door) {
     const auto [error] =
         co_await door.readable.async_wait(asio::posix::stream_descriptor::wait_read, kAsTuple);
     if (error || stopping_) break;
-    for (int left = kAcceptsPerTurn; left > 0 && !stopping_; --left) {
+    if (full()) {
+      co_await wait_for_place(door);
+      continue;
+    }
+    for (int left = kAcceptsPerTurn; left > 0 && !full() && !stopping_; --left) {
       UniqueFd client = door.listener.accept();
       if (client) {
         try_to_welcome(door, std::move(client));
@@ -216,6 +213,33 @@ Task<void> Server::Implementation::accept_clients(Door& door) {
   }
 }
 
+// Clients wait in the listener's queue. When nobody leaves, those who are in it are refused, each
+// with an answer.
+Task<void> Server::Implementation::wait_for_place(Door& door) {
+  if (!place_) {
+    place_ = std::make_unique<Event>(executor_);
+    moved_ = Clock::now();
+    set_crowded(true);
+  }
+  const bool left = co_await place_->wait_until(moved_ + config_.queue_deadline);
+  if (left || stopping_) co_return;
+  while (!turned_away_.full()) {
+    UniqueFd client = door.listener.accept();
+    if (!client) co_return;
+    ++accepted_;
+    try {
+      refuse(std::move(client));
+    } catch (const std::exception& error) {
+      log::warning("cannot refuse a client", "cause", error.what());
+    }
+  }
+  co_await wait(kOutOfDescriptorsPause);
+}
+
+void Server::Implementation::set_crowded(bool crowded) {
+  for (Door& door : doors_) door.context->crowded = crowded;
+}
+
 // Without a descriptor left, the one in reserve lets one client at a time hear that the server is
 // busy. The loop waits meanwhile, so that it does not spin.
 Task<void> Server::Implementation::refuse_one(Door& door) {
@@ -223,7 +247,9 @@ Task<void> Server::Implementation::refuse_one(Door& door) {
   UniqueFd client = door.listener.accept();
   if (client) {
     ++refused_;
-    client = co_await refuse(std::move(client));
+    Task<UniqueFd> refusal = turned_away_.refuse(std::move(client));
+    tick();
+    client = co_await std::move(refusal);
     // Closed and taken over in one step, or somebody else would have the number by now.
     if (client && ::dup3(nothing_.get(), client.get(), O_CLOEXEC) >= 0) {
       reserve_ = std::move(client);
@@ -249,18 +275,13 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
   Peer peer = users_.look_at(fd.get(), config_, door.group);
   const auto found = peers_.find(peer.name);
   const std::size_t of_peer = found == peers_.end() ? 0 : found->second;
-  if (connections_.size() >= config_.max_connections ||
-      of_peer >= config_.max_connections_per_peer) {
-    ++refused_;
-    spawn_refusing(std::move(fd));
-    return;
-  }
-  serve(door, std::move(fd), std::move(peer));
+  const bool above = !is_local_peer(fd.get()) && of_peer >= config_.max_connections_per_peer;
+  if (above) return refuse(std::move(fd));
+  serve(std::make_shared<Connection>(make_socket(executor_, std::move(fd)), door.context,
+                                     std::move(peer)));
 }
 
-void Server::Implementation::serve(Door& door, UniqueFd fd, Peer peer) {
-  auto connection = std::make_shared<Connection>(make_socket(executor_, std::move(fd)),
-                                                 door.context, std::move(peer));
+void Server::Implementation::serve(std::shared_ptr<Connection> connection) {
   connections_.insert(connection);
   ++peers_[connection->peer().name];
   auto on_end = [self = shared_from_this(), connection](const std::exception_ptr&) {
@@ -276,44 +297,29 @@ void Server::Implementation::forget(const std::shared_ptr<Connection>& connectio
   const auto peer = peers_.find(connection->peer().name);
   if (--peer->second == 0) peers_.erase(peer);
   connections_.erase(connection);
+  if (place_) {
+    set_crowded(false);
+    std::exchange(place_, nullptr)->set();
+  }
   check_ended();
 }
 
-void Server::Implementation::spawn_refusing(UniqueFd fd) {
-  if (refusing_.size() >= kMaxRefusing) return;
+void Server::Implementation::refuse(UniqueFd fd) {
+  ++refused_;
+  if (turned_away_.full()) return TurnedAway::refuse_now(std::move(fd));
+  Task<UniqueFd> refusal = turned_away_.refuse(std::move(fd));
   ++loops_;
-  asio::co_spawn(executor_, refuse(std::move(fd)),
+  asio::co_spawn(executor_, std::move(refusal),
                  [self = shared_from_this()](const std::exception_ptr&, const UniqueFd&) {
                    --self->loops_;
                    self->check_ended();
                  });
-}
-
-// Reads what the client has to say, so that closing does not reset the connection under the answer.
-// Returns the socket, which has only to be closed.
-Task<UniqueFd> Server::Implementation::refuse(UniqueFd fd) {
-  const auto stream =
-      std::make_shared<Stream>(make_socket(executor_, std::move(fd)), config_.max_head);
-  refusing_.insert(stream);
-  stream->deadline = Clock::now() + config_.linger_deadline;
   tick();
-  stream->write_now(busy_answer());
-  stream->shutdown_write();
-  bool more = true;
-  for (std::size_t dropped = 0; more && !stopping_ && dropped < kMaxRefusedBytes;) {
-    more = co_await stream->fill();
-    dropped += stream->buffered().size();
-    stream->consume(stream->buffered().size());
-  }
-  refusing_.erase(stream);
-  boost::system::error_code error;
-  const int released = stream->socket().release(error);
-  co_return UniqueFd(error ? -1 : released);
 }
 
 // One timer looks after all deadlines, and only while there are connections.
 void Server::Implementation::tick() {
-  if (ticking_ || (connections_.empty() && refusing_.empty())) return;
+  if (ticking_ || (connections_.empty() && turned_away_.empty())) return;
   ticking_ = true;
   timer_.expires_after(tick_);
   timer_.async_wait([self = shared_from_this()](const boost::system::error_code& error) {
@@ -321,9 +327,7 @@ void Server::Implementation::tick() {
     if (error) return;
     const Deadline now = Clock::now();
     for (const auto& connection : self->connections_) connection->check_deadline(now);
-    for (const auto& stream : self->refusing_) {
-      if (stream->deadline <= now) stream->expire();
-    }
+    self->turned_away_.check(now);
     self->tick();
   });
 }
@@ -343,7 +347,8 @@ Task<void> Server::Implementation::stop(std::chrono::milliseconds grace) {
     door.readable.close();
     door.listener.close();
   }
-  for (const auto& stream : refusing_) stream->expire();
+  turned_away_.stop();
+  if (place_) std::exchange(place_, nullptr)->set();
   for (const auto& connection : connections_) connection->stop();
   check_ended();
   const bool in_time = co_await ended_.wait_until(deadline);

@@ -45,6 +45,9 @@ struct ServerConfig {
   std::string farewell = "the daemon stops";  // what websockets are told when it does
 
   std::size_t max_head = 16u << 10;
+  // Above the first, clients wait in the listener's queue until somebody leaves, and are told to
+  // come again when nobody has for `queue_deadline`. The second is for each address of another
+  // host: on this one everybody has the same.
   std::size_t max_connections = 1024;
   std::size_t max_connections_per_peer = 512;
   std::chrono::milliseconds head_deadline{10'000};   // for a whole head, however it trickles in
@@ -52,6 +55,7 @@ struct ServerConfig {
   std::chrono::milliseconds body_deadline{60'000};   // for a whole body, and between two pieces
   std::chrono::milliseconds write_deadline{30'000};  // for a peer that takes nothing
   std::chrono::milliseconds linger_deadline{1'000};  // for a refused peer to see its answer
+  std::chrono::milliseconds queue_deadline{10'000};  // for a place, while nobody leaves
 };
 
 struct ServerCounts {

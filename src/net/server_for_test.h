@@ -74,6 +74,11 @@ class RawClient {
  public:
   RawClient() : RawClient(AF_INET) {}  // not connected yet
   explicit RawClient(std::uint16_t port) : RawClient() { connect(port); }
+  RawClient(const char* host, std::uint16_t port) : RawClient() {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
+    ::inet_pton(AF_INET, host, &address.sin_addr);
+    connect(&address, sizeof address);
+  }
   explicit RawClient(const std::string& unix_path) : RawClient(AF_UNIX) {
     sockaddr_un address{.sun_family = AF_UNIX};
     std::memcpy(address.sun_path, unix_path.c_str(), unix_path.size() + 1);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -21,6 +22,8 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::size_t kMaxPieces = 4;
+constexpr int kMostPatience = 30;
+constexpr std::size_t kMaxLingerBytes = 32u << 20;  // more than a body that is not streamed
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 
 // The part of `pieces` that is not written yet.
@@ -147,6 +150,19 @@ void Stream::expire() {
   expired_ = true;
   boost::system::error_code ignored;
   socket_.cancel(ignored);
+}
+
+Task<void> Stream::linger(Clock::duration patience) {
+  shutdown_write();
+  const Deadline last = Clock::now() + kMostPatience * patience;
+  std::size_t dropped = 0;
+  bool more = true;
+  while (more && dropped <= kMaxLingerBytes) {
+    dropped += buffered().size();
+    consume(buffered().size());
+    deadline = std::min(last, Clock::now() + patience);
+    more = co_await fill();
+  }
 }
 
 void Stream::shutdown_write() {

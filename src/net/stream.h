@@ -51,6 +51,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void expire();
   bool at_end() const { return at_end_; }  // the peer has closed; what it sent may be unread
   bool expired() const { return expired_; }
+  // To be called after the last answer: closing a socket with unread bytes resets the connection,
+  // and the answer may be lost with it. So the peer is told that nothing more comes, and what it
+  // still sends is dropped until it closes, pauses for longer than `patience` or sends too much.
+  Task<void> linger(Clock::duration patience);
   void shutdown_write();
   void close();
 
