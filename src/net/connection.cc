@@ -80,10 +80,13 @@ std::string busy_answer() {
                      "caisson.max_connections"));
 }
 
-Connection::Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer)
+Connection::Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer,
+                       std::shared_ptr<Share> share, Charge head)
     : context_(std::move(context)),
       peer_(std::move(peer)),
-      stream_(std::make_shared<Stream>(std::move(socket), context_->config.max_head)) {
+      head_(std::move(head)),
+      stream_(std::make_shared<Stream>(std::move(socket), context_->config.max_head,
+                                       std::move(share))) {
   stream_->deadline = Clock::now() + context_->config.head_deadline;
 }
 
@@ -182,6 +185,7 @@ Task<bool> Connection::answer(ServerExchange& exchange) {
       match.route == nullptr ? "" : std::string_view(match.route->options.unforgeable_header);
   const Judgement judged = judge(request, context_->guard, peer_, needs_token, unforgeable);
   exchange.set_trust(judged.trust);
+  stream_->share()->set_known(exchange.peer().is_known());
   if (context_->crowded) exchange.set_last();
   if (judged.refusal) {
     exchange.set_last();

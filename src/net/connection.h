@@ -31,7 +31,9 @@ struct ConnectionContext {
 // the last answer is seen.
 class Connection {
  public:
-  Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer);
+  // `head` is what has been reserved for the head of a request, of the connection's share.
+  Connection(Stream::Socket socket, std::shared_ptr<ConnectionContext> context, Peer peer,
+             std::shared_ptr<Share> share, Charge head);
 
   // Returns when the connection is closed.
   static Task<void> serve(std::shared_ptr<Connection> self);
@@ -61,6 +63,7 @@ class Connection {
 
   std::shared_ptr<ConnectionContext> context_;
   Peer peer_;
+  Charge head_;
   std::shared_ptr<Stream> stream_;
   MessageParser parser_{MessageParser::Kind::request};
   std::optional<ServerExchange> exchange_;  // the request that is being answered

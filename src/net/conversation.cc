@@ -24,7 +24,7 @@ Conversation::Conversation(std::shared_ptr<Stream> stream, Role role, WebSocketO
       options_(std::move(options)),
       tasks_(stream_->socket().get_executor()),
       timer_(stream_->socket().get_executor()),
-      reader_(role, options_.max_message),
+      reader_(role, options_.max_message, stream_->share()),
       arrived_(stream_->socket().get_executor()),
       fetched_(stream_->socket().get_executor()),
       liveness_(options_.ping_interval, Clock::now()),
@@ -43,9 +43,10 @@ void Conversation::start() {
 Task<void> Conversation::read_frames(std::shared_ptr<Conversation> self) {
   try {
     while (self->take_input()) {
-      while (self->inbox_full()) {
+      if (self->held_up()) {
         self->reading_ = false;
         co_await self->fetched_.wait();
+        continue;  // what there was no room for is still in the stream
       }
       if (!std::exchange(self->reading_, true)) self->liveness_.heard(Clock::now());
       const bool more = co_await self->read_input();
@@ -77,11 +78,18 @@ Task<bool> Conversation::read_input() {
 
 // Acts on all frames that are here. False: nothing more is to be read.
 bool Conversation::take_input() {
+  // Not where closing begins: bytes may be on their way to the memory of a message.
+  if (own_close_) reader_.discard_messages();
   while (!deaf_ && !lost_) {
     const FrameReader::Step step = reader_.read(stream_->buffered());
     stream_->consume(step.used);
     switch (step.event) {
       case FrameReader::Event::more:
+        if (!reader_.in_message()) {
+          message_deadline_ = Deadline::max();
+        } else if (message_deadline_ == Deadline::max() && options_.message_deadline.count() > 0) {
+          message_deadline_ = Clock::now() + options_.message_deadline;
+        }
         return true;
       case FrameReader::Event::message:
         on_message();
@@ -103,6 +111,7 @@ bool Conversation::take_input() {
 
 void Conversation::on_message() {
   Message message = reader_.take_message();
+  message_deadline_ = Deadline::max();
   if (own_close_) return;
   inbox_bytes_ += cost_of(message);
   inbox_.push_back(std::move(message));
@@ -207,12 +216,28 @@ void Conversation::leave() {
 
 // Watching.
 
+// The time in which nobody fetches messages is not the peer's.
+void Conversation::check_message(Deadline now) {
+  if (inbox_full()) {
+    message_deadline_ = Deadline::max();
+  } else if (now < message_deadline_) {
+    if (reader_.starved()) fetched_.notify();  // to look whether there is room again
+  } else if (reader_.starved()) {
+    begin_close({.code = CloseCode::try_again_later,
+                 .text = "there was no room for a message; try again in a moment"});
+  } else {
+    begin_close({.code = CloseCode::policy_violation, .text = "a message took too long to come"});
+  }
+}
+
 void Conversation::check(Deadline now) {
   if (closed_.is_set()) return;
   if (closing_) {
     if (now >= close_deadline_) lose("the peer took no part in closing");
     return;
   }
+  check_message(now);
+  if (closing_) return;
   if (!liveness_.look(now)) return;
   const Liveness::Sent sent{.written = stream_->written(), .queued = stream_->queued()};
   switch (liveness_.judge(now, sent, reading_)) {

@@ -55,6 +55,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   const Event& ended() const { return ended_; }
   const CloseReason& reason() const { return reason_; }
   const WebSocketOptions& options() const { return options_; }
+  const std::shared_ptr<Share>& share() const { return stream_->share(); }
   // Cut rather than closed: the peer need not be waited for.
   bool lost() const { return lost_; }
 
@@ -70,7 +71,11 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   void on_pong();
   void on_close();
   bool inbox_full() const;
+  // Nothing is read: messages wait to be fetched, or there is no room for the next one.
+  bool held_up() const { return inbox_full() || (reader_.starved() && !closing_); }
+  void check_message(Deadline now);
 
+  Charge keep(std::size_t bytes);
   Task<bool> may_write();
   FrameHead next_head(const Message& message, std::size_t at, std::size_t size);
   void append_text(std::string& out, std::string text);
@@ -97,7 +102,8 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   std::size_t inbox_bytes_ = 0;
   Signal arrived_;
   Signal fetched_;
-  bool reading_ = true;  // false: the inbox is full
+  bool reading_ = true;                          // false: held up
+  Deadline message_deadline_ = Deadline::max();  // for the rest of one that has begun
   Liveness liveness_;
 
   Turns writers_;

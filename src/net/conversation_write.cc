@@ -99,7 +99,18 @@ FrameHead Conversation::next_head(const Message& message, std::size_t at, std::s
   return head;
 }
 
+// What waits to be written, for the peer and for its turn, is kept in memory meanwhile.
+Charge Conversation::keep(std::size_t bytes) {
+  Charge charge(stream_->share(), Flow::outgoing);
+  if (!charge.resize(bytes)) {
+    begin_close({.code = CloseCode::try_again_later,
+                 .text = "there is no room for what this peer does not take"});
+  }
+  return charge;
+}
+
 Task<bool> Conversation::write(std::shared_ptr<Conversation> self, Message message) {
+  const Charge kept = self->keep(message.data.size());
   const auto turn = co_await self->writers_.take();
   const std::size_t longest =
       self->options_.max_fragment > 0 ? self->options_.max_fragment : message.data.size();
@@ -136,6 +147,9 @@ Task<bool> Conversation::write_texts(std::shared_ptr<Conversation> self,
                                      std::vector<std::string> texts,
                                      std::function<void(std::size_t)> taken) {
   if (texts.empty()) co_return true;
+  std::size_t size = 0;
+  for (const std::string& text : texts) size += text.size();
+  const Charge kept = self->keep(size);
   const auto turn = co_await self->writers_.take();
   if (!co_await self->may_write()) co_return false;
   std::string bytes = self->take_control();

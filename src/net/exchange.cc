@@ -6,13 +6,15 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "net/conversation.h"
+#include "net/error_status.h"
 #include "net/handshake.h"
 
 namespace caisson::net {
 
 namespace {
 
-constexpr std::uint64_t kMaxReserve = 1u << 20;
+constexpr std::uint64_t kFirstReserve = 1u << 20;
+constexpr std::size_t kLargeAnswer = 64u << 10;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 [[noreturn]] void too_large(std::uint64_t limit) {
@@ -81,16 +83,33 @@ Task<void> ServerExchange::read_piece(std::string& body, std::uint64_t limit) {
   if (body_read_ > limit) too_large(limit);
 }
 
+// For the next piece, which has at most as many bytes as are buffered. A promise of many bytes is
+// not yet worth their memory.
+void ServerExchange::make_room(std::string& body) {
+  const std::uint64_t length = request_.content_length.value_or(kUnlimited);
+  const std::uint64_t needed = std::min<std::uint64_t>(length, body.size() + stream_.capacity());
+  if (needed <= body.capacity()) return;
+  const std::uint64_t step = std::max<std::uint64_t>(
+      2 * body.capacity(), std::min(request_.content_length.value_or(0), kFirstReserve));
+  const std::uint64_t wanted = std::min(length, std::max(needed, step));
+  if (!body_held_.resize(wanted)) {
+    throw Error(ErrorCode::busy,
+                "the daemon has no room for the body of this request; try again in a moment");
+  }
+  body.reserve(wanted);
+}
+
 Task<std::string> ServerExchange::read_body(std::uint64_t limit) {
   limit = std::min(limit, max_body_);
   if (request_.content_length.value_or(0) > limit) too_large(limit);
   std::string body;
   if (parser_.body_done()) co_return body;
   co_await invite_body();
-  // A promise of many bytes is not yet worth their memory.
-  body.reserve(std::min<std::uint64_t>(request_.content_length.value_or(0), kMaxReserve));
   stream_.deadline = Clock::now() + config_.body_deadline;
-  while (!parser_.body_done()) co_await read_piece(body, limit);
+  while (!parser_.body_done()) {
+    make_room(body);
+    co_await read_piece(body, limit);
+  }
   stream_.deadline = Deadline::max();
   co_return body;
 }
@@ -138,13 +157,20 @@ Framing ServerExchange::framing_of(int status) const {
 }
 
 Task<void> ServerExchange::send(std::array<std::string_view, 3> pieces) {
-  const bool sent = co_await stream_.write(pieces, config_.write_deadline);
+  const bool sent = co_await stream_.write(pieces, config_.write_deadline, &answer_held_);
+  answer_held_.set(0);
   if (!sent && stream_.expired()) give_up("the client does not take its answer");
-  if (!sent) give_up("the client is gone");
+  if (!sent) give_up("the client is gone, or there is no room for what it does not take");
 }
 
 Task<void> ServerExchange::reply(Response response) {
   begin_answer();
+  // What can be asked for again is not begun without room for it.
+  if (request_.method == "GET" && response.body.size() > kLargeAnswer &&
+      !answer_held_.resize(response.body.size())) {
+    response = error_response(503, ErrorCode::busy,
+                              "the daemon has no room for this answer; try again in a moment");
+  }
   refusals_.note(response.status, peer_, request_, response.reason);
   framing_ = framing_of(response.status);
   const bool bare = framing_ == Framing::no_body || request_.method == "HEAD";
@@ -220,6 +246,7 @@ Task<WebSocket> ServerExchange::accept_websocket(WebSocketOptions options) {
   }
   if (stopping_) throw Error(ErrorCode::runtime_unavailable, "the daemon is shutting down");
   const std::vector<Header> headers = accept_headers(request_, options.subprotocol);
+  options.message_deadline = config_.body_deadline;
   begin_answer();
   std::string head;
   append_head(head, {.status = 101, .headers = headers, .framing = Framing::no_body});
@@ -227,6 +254,7 @@ Task<WebSocket> ServerExchange::accept_websocket(WebSocketOptions options) {
   keep_alive_ = false;
   std::array<std::string_view, 3> pieces = {head};
   co_await send(pieces);
+  stream_.share()->set_known(true);
   conversation_ =
       std::make_shared<Conversation>(stream_.shared_from_this(), Role::server, std::move(options));
   conversation_->start();

@@ -39,6 +39,7 @@ class ServerExchange final : public Exchange {
   const Request& request() const override { return request_; }
   const std::string& param(std::string_view name) const override;
   const Peer& peer() const override { return peer_; }
+  std::shared_ptr<Share> share() const override { return stream_.share(); }
   Task<std::string> read_body(std::uint64_t limit) override;
   Task<std::optional<std::string>> read_some() override;
   Task<void> reply(Response response) override;
@@ -62,6 +63,7 @@ class ServerExchange final : public Exchange {
 
   void begin_answer();
   void end_request();
+  void make_room(std::string& body);
   Framing framing_of(int status) const;
   Task<void> send(std::array<std::string_view, 3> pieces);
   Task<void> invite_body();
@@ -79,6 +81,8 @@ class ServerExchange final : public Exchange {
   Router::Match match_;
   std::uint64_t max_body_ = 0;
   std::uint64_t body_read_ = 0;
+  Charge body_held_{stream_.share(), Flow::incoming};    // until the request is answered
+  Charge answer_held_{stream_.share(), Flow::outgoing};  // what the client has not taken yet
   State state_ = State::unanswered;
   Framing framing_ = Framing::length;
   bool keep_alive_ = true;

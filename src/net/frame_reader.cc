@@ -49,9 +49,12 @@ std::span<char> FrameReader::room() {
   if (!in_frame_) return {};
   const std::uint64_t left = head_.length - frame_read_;
   if (is_control(head_.opcode)) return std::span(control_).subspan(frame_read_);
+  if (discarding_) return {};
   std::string& data = message_.data;
   if (left > 0 && message_read_ == data.size()) {
     const auto step = std::min<std::uint64_t>(left, std::max(kFirstPiece, data.size()));
+    starved_ = !held_.resize(data.size() + step);
+    if (starved_) return {};
     data.resize(data.size() + step);
   }
   const auto size = std::min<std::uint64_t>(left, data.size() - message_read_);
@@ -82,10 +85,11 @@ FrameReader::Event FrameReader::end_frame() {
       break;
   }
   if (!head_.final) return Event::more;
-  if (!validator_.complete()) {
+  if (!discarding_ && !validator_.complete()) {
     throw FrameError(CloseCode::invalid_text, "a text message ends within a character");
   }
   in_message_ = false;
+  if (discarding_) return Event::more;
   message_.data.resize(message_read_);
   return Event::message;
 }
@@ -100,7 +104,15 @@ FrameReader::Step FrameReader::read(std::string_view input) {
       begin_frame(decoded->head);
     }
     while (frame_read_ < head_.length && step.used < input.size()) {
+      if (discarding_ && !is_control(head_.opcode)) {
+        const auto bytes =
+            std::min<std::uint64_t>(head_.length - frame_read_, input.size() - step.used);
+        frame_read_ += bytes;
+        step.used += bytes;
+        continue;
+      }
       const std::span<char> to = room();
+      if (to.empty()) return step;
       const std::size_t bytes = std::min(to.size(), input.size() - step.used);
       std::memcpy(to.data(), input.data() + step.used, bytes);
       filled(bytes);
@@ -113,7 +125,17 @@ FrameReader::Step FrameReader::read(std::string_view input) {
 }
 
 Message FrameReader::take_message() {
-  return std::exchange(message_, {});
+  Message message = std::exchange(message_, {});
+  message.held = std::exchange(held_, Charge(share_));
+  return message;
+}
+
+void FrameReader::discard_messages() {
+  discarding_ = true;
+  starved_ = false;
+  message_ = {};
+  message_read_ = 0;
+  held_ = Charge(share_);
 }
 
 }  // namespace caisson::net

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ class Event;
 
 namespace caisson::net {
 
+class Share;
 class WebSocket;
 struct WebSocketOptions;
 
@@ -78,8 +80,11 @@ class Exchange {
   // Who asks, and why it may.
   virtual const Peer& peer() const = 0;
 
+  // What memory that is kept for the client is taken from. Null: it is not counted.
+  virtual std::shared_ptr<Share> share() const = 0;
+
   // The whole body. More than `limit`, or than the route allows, is payload_too_large, and is found
-  // out before it is buffered.
+  // out before it is buffered; one that there is no room for is busy.
   virtual Task<std::string> read_body(std::uint64_t limit = kUnlimited) = 0;
   // The next piece of the body, as it comes in; nullopt at the end.
   virtual Task<std::optional<std::string>> read_some() = 0;

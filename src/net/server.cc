@@ -60,6 +60,7 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
         nothing_(open_nothing()),
         reserve_(open_nothing()),
         turned_away_(executor_, config_.linger_deadline) {
+    if (!config_.budget) config_.budget = std::make_shared<Budget>();
     if (!config_.host.empty()) add_listener(Listener::tcp(config_.host, config_.port));
     for (const UnixSocket& socket : config_.unix_sockets) add_unix_socket(socket);
     if (doors_.empty()) {
@@ -81,7 +82,8 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
     ServerCounts counts{.connections = connections_.size(),
                         .accepted = accepted_,
                         .refused = refused_,
-                        .refusals = refusals_.counts()};
+                        .refusals = refusals_.counts(),
+                        .buffers = config_.budget->status()};
     for (const auto& connection : connections_) {
       if (connection->busy()) ++counts.busy;
       if (connection->is_websocket()) ++counts.websockets;
@@ -275,10 +277,14 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
   Peer peer = users_.look_at(fd.get(), config_, door.group);
   const auto found = peers_.find(peer.name);
   const std::size_t of_peer = found == peers_.end() ? 0 : found->second;
+  std::shared_ptr<Share> share = config_.budget->make_share();
+  Charge head(share);
   const bool above = !is_local_peer(fd.get()) && of_peer >= config_.max_connections_per_peer;
-  if (above) return refuse(std::move(fd));
-  serve(std::make_shared<Connection>(make_socket(executor_, std::move(fd)), door.context,
-                                     std::move(peer)));
+  if (above || !head.resize(config_.max_head)) return refuse(std::move(fd));
+  auto connection =
+      std::make_shared<Connection>(make_socket(executor_, std::move(fd)), door.context,
+                                   std::move(peer), std::move(share), std::move(head));
+  serve(std::move(connection));
 }
 
 void Server::Implementation::serve(std::shared_ptr<Connection> connection) {
@@ -328,6 +334,7 @@ void Server::Implementation::tick() {
     const Deadline now = Clock::now();
     for (const auto& connection : self->connections_) connection->check_deadline(now);
     self->turned_away_.check(now);
+    self->config_.budget->trim();
     self->tick();
   });
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "async/task.h"
+#include "net/budget.h"
 #include "net/refusals.h"
 #include "net/router.h"
 
@@ -50,9 +51,11 @@ struct ServerConfig {
   // host: on this one everybody has the same.
   std::size_t max_connections = 1024;
   std::size_t max_connections_per_peer = 512;
-  std::chrono::milliseconds head_deadline{10'000};   // for a whole head, however it trickles in
-  std::chrono::milliseconds idle_deadline{75'000};   // between two requests
-  std::chrono::milliseconds body_deadline{60'000};   // for a whole body, and between two pieces
+  std::shared_ptr<Budget> budget;                   // null: one of its own, with the default
+  std::chrono::milliseconds head_deadline{10'000};  // for a whole head, however it trickles in
+  std::chrono::milliseconds idle_deadline{75'000};  // between two requests
+  std::chrono::milliseconds body_deadline{
+      60'000};  // for a whole body or message, and between two pieces
   std::chrono::milliseconds write_deadline{30'000};  // for a peer that takes nothing
   std::chrono::milliseconds linger_deadline{1'000};  // for a refused peer to see its answer
   std::chrono::milliseconds queue_deadline{10'000};  // for a place, while nobody leaves
@@ -65,6 +68,7 @@ struct ServerCounts {
   std::uint64_t accepted = 0;   // since the start
   std::uint64_t refused = 0;    // for want of descriptors or above a maximum
   Refusals::Counts refusals{};  // of requests, since the start
+  BudgetStatus buffers;
 };
 
 // An HTTP/1.1 and websocket server on one event loop thread. The router and the executor outlive

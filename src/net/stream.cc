@@ -56,11 +56,18 @@ struct Unwritten {
   std::size_t count = 0;
 };
 
+std::size_t total_size(std::span<const std::string_view> pieces) {
+  std::size_t size = 0;
+  for (const std::string_view piece : pieces) size += piece.size();
+  return size;
+}
+
 }  // namespace
 
-Stream::Stream(Socket socket, std::size_t capacity)
+Stream::Stream(Socket socket, std::size_t capacity, std::shared_ptr<Share> share)
     : socket_(std::move(socket)),
       capacity_(capacity),
+      share_(std::move(share)),
       buffer_(std::make_unique_for_overwrite<char[]>(capacity)) {}
 
 void Stream::consume(std::size_t bytes) {
@@ -108,19 +115,28 @@ Task<std::size_t> Stream::read_into(std::span<char> room) {
 }
 
 Task<bool> Stream::write(std::span<const std::string_view> pieces,
-                         std::optional<Clock::duration> patience) {
+                         std::optional<Clock::duration> patience, Charge* waiting) {
   Unwritten unwritten(pieces);
+  std::optional<Share::Waiting> wait;
   while (!unwritten.empty()) {
     if (expired_ || !socket_.is_open()) co_return false;
     const ssize_t sent = unwritten.send(socket_.native_handle());
     if (sent >= 0) {
       unwritten.advance(static_cast<std::size_t>(sent));
       written_ += static_cast<std::uint64_t>(sent);
+      if (wait) wait->taken(static_cast<std::size_t>(sent));
       if (unwritten.empty()) break;
     } else if (errno == EINTR) {
       continue;
     } else if (errno != EAGAIN) {
       co_return false;  // what the peer has sent before may still be read
+    }
+    if (!wait) {
+      // All of it stays in memory until the last byte is taken.
+      if (waiting != nullptr && !waiting->resize(total_size(pieces))) co_return false;
+      wait.emplace(share_.get(), [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->expire();
+      });
     }
     if (patience) deadline = Clock::now() + *patience;
     const auto [error] = co_await socket_.async_wait(Socket::wait_write, kAsTuple);

@@ -13,6 +13,7 @@
 #include "async/task.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "net/budget.h"
 
 namespace caisson::net {
 
@@ -23,8 +24,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  // Always held by a shared_ptr: a wait that is cancelled still ends later.
-  Stream(Socket socket, std::size_t capacity);
+  // Always held by a shared_ptr: a wait that is cancelled still ends later. Without a share the
+  // memory that is kept for the peer is not counted.
+  Stream(Socket socket, std::size_t capacity, std::shared_ptr<Share> share = nullptr);
 
   Deadline deadline = Deadline::max();
 
@@ -39,9 +41,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // are buffered. Returns how many are in `room`; 0 where fill() is false.
   Task<std::size_t> read_into(std::span<char> room);
   // Writes all pieces, in one system call where the peer keeps up. The deadline is moved on by
-  // `patience` with every byte that the peer takes, and left alone without one. False as above.
+  // `patience` with every byte that the peer takes, and left alone without one. What does not go
+  // out at once is charged to `waiting`, if given. False as above, and when there is no room for
+  // it.
   Task<bool> write(std::span<const std::string_view> pieces,
-                   std::optional<Clock::duration> patience);
+                   std::optional<Clock::duration> patience, Charge* waiting = nullptr);
   // Writes what fits without waiting, and returns how much.
   std::size_t write_now(std::string_view bytes);
   std::uint64_t written() const { return written_; }  // since the beginning
@@ -64,6 +68,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   bool stale();
 
   Socket& socket() { return socket_; }
+  const std::shared_ptr<Share>& share() const { return share_; }
   std::size_t capacity() const { return capacity_; }
 
  private:
@@ -75,6 +80,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   Socket socket_;
   std::size_t capacity_;
+  std::shared_ptr<Share> share_;
   std::unique_ptr<char[]> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

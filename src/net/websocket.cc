@@ -50,6 +50,10 @@ const CloseReason& WebSocket::reason() const {
   return conversation_->reason();
 }
 
+const std::shared_ptr<Share>& WebSocket::share() const {
+  return conversation_->share();
+}
+
 const std::string& WebSocket::subprotocol() const {
   return conversation_->options().subprotocol;
 }

@@ -22,6 +22,8 @@ struct WebSocketOptions {
   std::uint64_t max_message = 16u << 20;  // of a message that comes in
   std::size_t max_fragment = 128u << 10;  // longer messages go out in pieces; 0: never
   std::chrono::milliseconds ping_interval{30'000};  // 0: the peer is never asked whether it lives
+  // For a whole message, once it has begun; 0: none. A server has one for all (ServerConfig).
+  std::chrono::milliseconds message_deadline{0};
   std::chrono::milliseconds close_deadline{5'000};  // for the peer's part in closing
 };
 
@@ -30,6 +32,10 @@ struct WebSocketOptions {
 //
 // Frames are read also while nobody calls read(): pings are answered at once, except behind
 // frames of ours that are half sent and behind more unread messages than 256 KiB.
+//
+// Messages are kept in the memory of the connection's share of a budget (budget.h). One that finds
+// no room is not read on until there is some or its deadline has passed. An answer that finds none
+// closes the conversation: try_again_later.
 //
 // A peer that lets nothing be heard for one interval gets a ping, and after two it is given up.
 // What counts as a sign of life is any byte that comes from it and, when it has fallen behind, that
@@ -68,6 +74,8 @@ class WebSocket {
   const Event& ended() const;
   // Afterwards: the first reason that was given. `lost` when the peer went without one.
   const CloseReason& reason() const;
+  // What memory that is kept for the peer is taken from. Null: it is not counted.
+  const std::shared_ptr<Share>& share() const;
   // What the server chose, or empty.
   const std::string& subprotocol() const;
 

@@ -183,7 +183,8 @@ Task<int> echo_sizes(Client& client, std::vector<std::size_t> sizes) {
     Message message{.kind = size % 2 == 0 ? MessageKind::text : MessageKind::binary,
                     .data = std::string(size, 'a')};
     for (std::size_t i = 0; i < size; i += 997) message.data[i] = static_cast<char>(i % 100);
-    const bool taken = co_await socket.write(message);
+    Message sent{.kind = message.kind, .data = message.data};
+    const bool taken = co_await socket.write(std::move(sent));
     const std::optional<Message> echoed = co_await socket.read();
     if (taken && echoed == message) ++same;
   }
