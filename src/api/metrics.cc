@@ -81,6 +81,18 @@ std::string metrics_page(const Services& services) {
   page.add("connections_refused_total", "counter", "Connections refused for want of room.",
            connections.refused);
   page.add_refusals(connections.refusals);
+  const net::BudgetStatus& buffers = connections.buffers;
+  page.add("buffer_limit_bytes", "gauge", "Memory that may be kept for all peers together.",
+           buffers.limit);
+  page.add("buffered_incoming_bytes", "gauge", "Kept of what peers have sent.", buffers.incoming);
+  page.add("buffered_outgoing_bytes", "gauge", "Kept of what peers have not taken.",
+           buffers.outgoing);
+  page.add("buffered_peak_bytes", "gauge", "The most of both together since the start.",
+           buffers.peak);
+  page.add("buffers_refused_total", "counter", "Messages and answers that found no room.",
+           buffers.refused);
+  page.add("slow_readers_total", "counter", "Connections ended because others needed the room.",
+           buffers.evicted);
   page.add("hosts", "gauge", "LangBot hosts that are connected.", services.hosts.connections);
   page.add("host_requests_total", "counter", "Requests of LangBot hosts.", services.hosts.requests);
   page.add("host_failures_total", "counter", "Of these, those answered with an error.",

@@ -26,6 +26,7 @@ constexpr std::uint64_t kMaxMessage = 16u << 20;
 constexpr std::size_t kTogether = 64u << 10;  // about so much is moved at once
 constexpr std::size_t kDelivered = journal::Journal::kDelivered;
 constexpr net::CloseCode kTakenOver{4000};
+constexpr const char* kNoRoomText = "there is no room for a long line; try again in a moment";
 constexpr const char* kTakenOverText = "another client has taken over";
 
 using Process = std::shared_ptr<session::ManagedProcess>;
@@ -38,11 +39,13 @@ std::string name_of(const session::ManagedProcess& process) {
 Task<void> take_lines(RelayPtr relay) {
   while (std::optional<net::Message> message = co_await relay->socket.read()) {
     std::vector<std::string> lines;
+    std::vector<net::Charge> held;  // until they are written
     std::size_t bytes = 0;
     for (; message; message = bytes < kTogether ? relay->socket.read_now() : std::nullopt) {
       if (message->kind != net::MessageKind::text) continue;
       bytes += message->data.size();
       lines.push_back(std::move(message->data));
+      held.push_back(std::move(message->held));
     }
     if (lines.empty()) continue;
     if (!co_await relay->process->streams().write_lines(std::move(lines))) break;
@@ -99,6 +102,7 @@ Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, st
   journal::Follower follower(relay->process->streams().out(), from);
   journal::LineReader lines(from);
   Outgoing outgoing(*relay, *attachment);
+  net::Charge held(relay->socket.share(), net::Flow::outgoing);
   bool taken = true;
   while (taken) {
     const journal::Chunk chunk = co_await follower.next();
@@ -110,6 +114,11 @@ Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, st
       continue;
     }
     lines.push(chunk.bytes);
+    if (!held.resize(lines.held())) {
+      // Nothing is lost: who comes again goes on where this one was.
+      co_await relay->socket.close({net::CloseCode::try_again_later, kNoRoomText});
+      break;
+    }
     while (taken) {
       std::optional<journal::Line> line = lines.next();
       if (!line) break;

@@ -97,6 +97,7 @@ net::ServerConfig server_config(const model::DaemonConfig& daemon, const ListenP
   config.farewell = "Box runtime shutting down";  // as LangBot's own runtime says
   config.max_connections = static_cast<std::size_t>(daemon.max_connections);
   config.max_connections_per_peer = static_cast<std::size_t>(daemon.max_connections_per_peer);
+  config.body_deadline = std::chrono::seconds(daemon.message_deadline_sec);
   return config;
 }
 

@@ -92,14 +92,16 @@ backend::KeptEntries take_processes(backend::KeptEntries& kept) {
 std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
                                          const net::Router& router, const ServeOptions& options,
                                          const std::filesystem::path& state,
-                                         const std::string& token) {
+                                         const std::string& token,
+                                         std::shared_ptr<net::Budget> budget) {
   try {
     // A daemon that a host started is that host's, and leaves the common socket to others.
     const bool common = !options.langbot.stdio_control;
     const ListenPlaces places{.state_dir = state,
                               .socket = common ? options.socket : std::filesystem::path()};
-    return std::make_unique<net::Server>(executor, router,
-                                         server_config(options.config.daemon, places, token));
+    net::ServerConfig config = server_config(options.config.daemon, places, token);
+    config.budget = std::move(budget);
+    return std::make_unique<net::Server>(executor, router, std::move(config));
   } catch (const Error& error) {
     if (!options.langbot.stdio_control) throw;
     log::warning("no port; relays are not available", "error", error.what());
@@ -182,7 +184,9 @@ class Daemon {
         state_(take_state(options_, signals_)),
         tasks_(executor),
         token_(load_or_make_token(state_.path())),
-        server_(make_server(executor, router_, options_, state_.path(), token_)),
+        budget_(std::make_shared<net::Budget>(
+            static_cast<std::size_t>(options_.config.daemon.max_buffered_bytes))),
+        server_(make_server(executor, router_, options_, state_.path(), token_, budget_)),
         keeper_(find_keeper(state_.path(), options_.config.daemon)),
         keeper_watch_(executor),
         kept_(keeper_ ? keeper_->take_entries() : backend::KeptEntries{}),
@@ -293,10 +297,13 @@ class Daemon {
  private:
   // A host's conversation by standard input and output; the daemon ends with it.
   Task<void> serve_stdio(api::rpc::Runtime& runtime) {
+    const std::shared_ptr<net::Share> share = budget_->make_share();
+    share->set_known(true);
     api::rpc::Connection connection(executor_, runtime, *stdio_,
                                     {.instance = options_.langbot.trusted_instance,
                                      .legacy = options_.langbot.trusted_instance.empty(),
-                                     .shown_token = true});
+                                     .shown_token = true,
+                                     .share = share});
     co_await connection.run();
     host_gone_ = true;
     signals_.cancel();
@@ -344,6 +351,7 @@ class Daemon {
   TaskGroup tasks_;
   net::Router router_;
   const std::string token_;
+  std::shared_ptr<net::Budget> budget_;
   std::unique_ptr<net::Server> server_;  // null: a host speaks by standard input alone
   store::AsyncStore store_;
   std::unique_ptr<backend::KeeperProcess> keeper_;  // null: boxes end with us

@@ -33,6 +33,8 @@ class LineReader {
 
   // The next complete line, if there is one.
   std::optional<Line> next();
+  // Bytes of memory for what has not been given.
+  std::size_t held() const { return buffer_.capacity(); }
   // At the end of the stream, after the last complete line: what there is of one without "\n".
   std::optional<Line> finish();
 

@@ -97,6 +97,8 @@ struct DaemonConfig {
   std::optional<bool> token_required;
   std::int64_t max_connections = 1024;
   std::int64_t max_connections_per_peer = 512;  // of one address of another host
+  std::int64_t max_buffered_bytes = 256 << 20;  // kept in memory for all peers together
+  std::int64_t message_deadline_sec = 60;       // for a whole body or websocket message
   log::Format log_format = log::Format::text;
   log::Level log_level = log::Level::info;
   bool recovery = true;  // boxes survive a daemon that is killed

@@ -14,6 +14,8 @@ namespace json = boost::json;
 
 constexpr std::int64_t kMaxPort = 65'535;
 constexpr std::int64_t kMaxConnections = 1'000'000;
+constexpr std::int64_t kMinBufferedBytes = 64 << 20;  // the longest message, and others beside it
+constexpr std::int64_t kMaxBufferedBytes = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSeconds = 1'000'000'000;
 constexpr std::int64_t kMaxOutputBytes = 1 << 30;
 constexpr std::int64_t kMaxCommandBytes = 64 << 20;
@@ -153,6 +155,11 @@ DaemonConfig read_daemon(ObjectReader reader) {
       number_between(reader, "max_connections", daemon.max_connections, 1, kMaxConnections);
   daemon.max_connections_per_peer = number_between(
       reader, "max_connections_per_peer", daemon.max_connections_per_peer, 1, kMaxConnections);
+  daemon.max_buffered_bytes =
+      number_between(reader, "max_buffered_bytes", daemon.max_buffered_bytes, kMinBufferedBytes,
+                     kMaxBufferedBytes);
+  daemon.message_deadline_sec =
+      number_between(reader, "message_deadline_sec", daemon.message_deadline_sec, 1, kMaxSeconds);
   daemon.log_format = named_value(reader, "log_format", kFormats, daemon.log_format);
   daemon.log_level = named_value(reader, "log_level", kLevels, daemon.log_level);
   daemon.recovery = reader.optional("recovery", daemon.recovery);
@@ -200,6 +207,8 @@ json::object to_json(const DaemonConfig& daemon) {
           {"token_required", token},
           {"max_connections", daemon.max_connections},
           {"max_connections_per_peer", daemon.max_connections_per_peer},
+          {"max_buffered_bytes", daemon.max_buffered_bytes},
+          {"message_deadline_sec", daemon.message_deadline_sec},
           {"log_format", name_of(kFormats, daemon.log_format)},
           {"log_level", name_of(kLevels, daemon.log_level)},
           {"recovery", daemon.recovery},

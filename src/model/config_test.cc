@@ -74,6 +74,8 @@ caisson:
   token_required: yes
   max_connections: 7
   max_connections_per_peer: 6
+  max_buffered_bytes: 67108864
+  message_deadline_sec: 9
   log_format: json
   log_level: Debug
   recovery: no
@@ -118,6 +120,8 @@ caisson:
                      .token_required = true,
                      .max_connections = 7,
                      .max_connections_per_peer = 6,
+                     .max_buffered_bytes = 64 << 20,
+                     .message_deadline_sec = 9,
                      .log_format = log::Format::json,
                      .log_level = log::Level::debug,
                      .recovery = false,
@@ -200,6 +204,8 @@ TEST(ReadConfig, RefusesWithTheSentencesThatOperatorsKnow) {
       {R"({"caisson": {"log_format": 1}})", "caisson.log_format: must be a string"},
       {R"({"caisson": {"max_connections": 0}})",
        "caisson.max_connections: must be between 1 and 1000000"},
+      {R"({"caisson": {"max_buffered_bytes": 1000}})",
+       "caisson.max_buffered_bytes: must be between 67108864 and 1099511627776"},
       {R"({"caisson": {"session_ttl_sec": -1}})",
        "caisson.session_ttl_sec: must be between 1 and 1000000000"},
       {R"({"caisson": {"token_required": "maybe"}})",

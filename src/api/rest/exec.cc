@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "api/metered.h"
 #include "api/rest/rest.h"
 #include "async/cancellation.h"
 #include "async/event.h"
@@ -48,7 +49,7 @@ const std::string* find_key(const net::Request& request) {
 }
 
 session::ExecRequest read_request(const net::Exchange& exchange, const std::string& body) {
-  json::value value = parse_body(body);
+  json::value value = parse_body(body, metered(exchange.share()));
   if (value.is_object()) value.as_object()["session_id"] = exchange.param("id");
   session::ExecRequest request;
   request.spec = model::read_exec_request(value);
@@ -128,18 +129,22 @@ std::string server_sent(std::string_view event, const json::value& data) {
 // What an exec has to say, until it is sent. A client that does not take it holds the command back.
 class Feed final : public backend::OutputViewer {
  public:
-  explicit Feed(const asio::any_io_executor& executor) : executor_(executor) { rearm(); }
+  Feed(const asio::any_io_executor& executor, std::shared_ptr<net::Share> share)
+      : executor_(executor), held_(std::move(share), net::Flow::outgoing) {
+    rearm();
+  }
 
   void show(backend::OutputStream stream, std::string_view bytes) override {
     if (abandoned_) return;
     const bool out = stream == backend::OutputStream::out;
     const std::string text = (out ? out_ : err_).add(bytes);
     if (!text.empty()) say(out ? "stdout" : "stderr", json::object{{"text", text}});
-    if (unsent_.size() >= kMaxUnsent) pause();
+    if (unsent_.size() >= kMaxUnsent || !room_) pause();
   }
 
   void say(std::string_view event, const json::value& data) {
     unsent_ += server_sent(event, data);
+    room_ = held_.set(unsent_.size());
     something_->set();
   }
 
@@ -159,6 +164,7 @@ class Feed final : public backend::OutputViewer {
   void abandon() {
     abandoned_ = true;
     unsent_.clear();
+    held_.set(0);
     if (paused()) resume();
   }
 
@@ -171,6 +177,8 @@ class Feed final : public backend::OutputViewer {
     }
     if (something_->is_set()) rearm();
     std::string taken = std::exchange(unsent_, {});
+    held_.set(0);
+    room_ = true;
     if (paused()) resume();
     if (taken.empty() && !finished_) taken = ": still running\n\n";
     co_return taken;
@@ -183,6 +191,8 @@ class Feed final : public backend::OutputViewer {
   session::TextStream out_;
   session::TextStream err_;
   std::string unsent_;
+  net::Charge held_;  // by what is unsent
+  bool room_ = true;  // for it
   std::shared_ptr<Event> something_;
   bool finished_ = false;
   bool abandoned_ = false;
@@ -239,7 +249,7 @@ Task<std::exception_ptr> send_events(net::Exchange& exchange, std::shared_ptr<Fe
 Task<void> stream_once(session::Executions& executions, net::Exchange& exchange,
                        session::ExecRequest request) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  const auto feed = std::make_shared<Feed>(executor);
+  const auto feed = std::make_shared<Feed>(executor, exchange.share());
   request.viewer = feed;
   session::Executions::Share share = co_await executions.begin(std::move(request));
   std::optional<Event::Subscription> watch;
@@ -263,7 +273,7 @@ Task<void> stream(session::Registry& sessions, session::Executions& executions,
   if (!request.options.request_id.empty()) {
     co_return co_await stream_once(executions, exchange, std::move(request));
   }
-  const auto feed = std::make_shared<Feed>(executor);
+  const auto feed = std::make_shared<Feed>(executor, exchange.share());
   const std::shared_ptr<Cancellation> cancellation = request.cancellation;
   const bool keep = request.options.kept_without_caller();
   request.viewer = feed;

@@ -12,11 +12,12 @@ namespace caisson::api::rest {
 
 namespace json = boost::json;
 
-json::value parse_body(const std::string& body) {
+json::value parse_body(const std::string& body, json::storage_ptr storage) {
   if (trim(body).empty()) return json::object();
   json::parse_options options;
   options.max_depth = 32;
-  json::stream_parser parser({}, options);
+  json::stream_parser parser(storage, options);
+  parser.reset(std::move(storage));
   json::error_code error;
   const std::size_t read = parser.write_some(body, error);
   if (!error) parser.finish(error);

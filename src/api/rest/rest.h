@@ -20,7 +20,7 @@ namespace caisson::api::rest {
 
 // A body as JSON; an empty one is an empty object. Throws validation_error with the place of the
 // fault. Nesting is bounded, so that nothing behind this can be driven too deep.
-boost::json::value parse_body(const std::string& body);
+boost::json::value parse_body(const std::string& body, boost::json::storage_ptr storage = {});
 
 net::Response json_response(int status, const boost::json::value& value);
 

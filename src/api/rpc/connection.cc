@@ -4,8 +4,10 @@
 #include <boost/asio/cancellation_state.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <exception>
+#include <stdexcept>
 #include <utility>
 
+#include "api/metered.h"
 #include "api/rpc/action.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -20,6 +22,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kMaxAtWork = 128;
+constexpr auto kPiecesDeadline = std::chrono::seconds(60);  // from the first to the last
 constexpr std::size_t kMaxUnsent = 1024;  // answers; who sends on without reading them waits
 constexpr std::string_view kClipped = "\n... [output clipped to what the client can receive]";
 
@@ -31,6 +34,15 @@ void clip(json::string& text, std::size_t size) {
   text += kClipped;
 }
 
+// Of a text that was not read to its end.
+std::string claimed_sequence(const std::string& text) {
+  try {
+    return sequence_text(text);
+  } catch (const std::out_of_range&) {
+    return "-1";
+  }
+}
+
 }  // namespace
 
 Connection::Connection(const boost::asio::any_io_executor& executor, Runtime& runtime,
@@ -40,7 +52,8 @@ Connection::Connection(const boost::asio::any_io_executor& executor, Runtime& ru
       host_(std::move(host)),
       transfers_(runtime.settings().directory),
       tasks_(executor),
-      room_(executor) {
+      room_(executor),
+      pieces_timer_(executor) {
   if (!host_.instance.empty()) presence_.emplace(runtime_.door(), host_.instance);
 }
 
@@ -65,16 +78,29 @@ Task<void> Connection::take_all() {
   for (;;) {
     std::optional<std::string> text = co_await channel_.read();
     if (!text || !take(*text)) co_return;
+    text.reset();
     while (tasks_.size() >= kMaxUnsent) co_await room_.wait();
   }
 }
 
 // False: the conversation is over.
 bool Connection::take(const std::string& text) {
-  std::optional<json::object> object = read_object(text);
+  std::exception_ptr failure;
+  try {
+    return take_text(text);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::busy) throw;
+    failure = std::current_exception();
+  }
+  pieces_.reset();
+  tasks_.spawn("answer a host", send(error_text(claimed_sequence(text), failure_text(failure))));
+  return true;
+}
+
+bool Connection::take_text(const std::string& text) {
+  std::optional<json::object> object = read_object(text, metered(host_.share));
   if (object) {
-    pieces_.clear();
-    piece_parser_.reset();
+    pieces_.reset();
     return take_object(text, std::move(*object));
   }
   if (host_.splits_messages) return take_piece(text);
@@ -84,22 +110,42 @@ bool Connection::take(const std::string& text) {
 
 // Old hosts send a long message as several; none of them is complete by itself.
 bool Connection::take_piece(const std::string& text) {
-  if (pieces_.empty() && !trim(text).starts_with('{')) return true;
-  if (!piece_parser_ || pieces_.size() + text.size() >= kMaxMessage) {
-    pieces_.clear();
+  if (pieces_ && pieces_->text.size() + text.size() >= kMaxMessage) pieces_.reset();
+  if (!pieces_) {
+    if (!trim(text).starts_with('{')) return true;
     json::parse_options options;
     options.max_depth = kMaxDepth;
-    piece_parser_.emplace(json::storage_ptr(), options);
-    if (!trim(text).starts_with('{')) return true;
+    const json::storage_ptr storage = metered(host_.share);
+    pieces_ = std::make_shared<Pieces>();
+    pieces_->held = net::Charge(host_.share);
+    pieces_->parser.emplace(storage, options);
+    pieces_->parser->reset(storage);
+    pieces_timer_.expires_after(kPiecesDeadline);
+    pieces_timer_.async_wait([weak = std::weak_ptr(pieces_)](const boost::system::error_code& e) {
+      const std::shared_ptr<Pieces> pieces = e ? nullptr : weak.lock();
+      if (!pieces) return;
+      pieces->parser.reset();
+      pieces->text = std::string();
+      pieces->held = net::Charge();
+    });
   }
-  pieces_ += text;
+  if (!pieces_->parser) {  // its time is up
+    pieces_.reset();
+    return take_piece(text);
+  }
+  if (!pieces_->held.resize(2 * (pieces_->text.size() + text.size()))) {
+    throw Error(ErrorCode::busy,
+                "the daemon has no room for a message in pieces; try again in a moment");
+  }
+  pieces_->text += text;
   json::error_code error;
-  piece_parser_->write_some(text, error);
-  if (!error && !piece_parser_->done()) return true;
-  const std::string whole = std::exchange(pieces_, {});
-  piece_parser_.reset();
-  std::optional<json::object> object = error ? std::nullopt : read_object(whole);
-  return !object || take_object(whole, std::move(*object));
+  pieces_->parser->write_some(text, error);
+  if (!error && !pieces_->parser->done()) return true;
+  const std::shared_ptr<Pieces> whole = std::exchange(pieces_, nullptr);
+  whole->parser.reset();
+  std::optional<json::object> object =
+      error ? std::nullopt : read_object(whole->text, metered(host_.share));
+  return !object || take_object(whole->text, std::move(*object));
 }
 
 bool Connection::take_object(std::string_view text, json::object object) {

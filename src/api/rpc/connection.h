@@ -1,4 +1,5 @@
 #pragma once
+#include <boost/asio/steady_timer.hpp>
 #include <boost/json/stream_parser.hpp>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "async/signal.h"
 #include "async/task.h"
 #include "async/task_group.h"
+#include "net/budget.h"
 
 namespace caisson::api::rpc {
 
@@ -31,6 +33,7 @@ struct Host {
   bool shown_token = false;      // or is whoever started the daemon
   bool splits_messages = false;  // long ones come in pieces, each a message of its own
   std::size_t max_answer = kMaxMessage;
+  std::shared_ptr<net::Share> share = {};  // of memory, for what it sends; null: not counted
 };
 
 // One host's conversation with the daemon. Requests are begun in the order in which they come and
@@ -48,6 +51,7 @@ class Connection {
  private:
   Task<void> take_all();
   bool take(const std::string& text);
+  bool take_text(const std::string& text);
   bool take_object(std::string_view text, boost::json::object object);
   bool take_piece(const std::string& text);
   Task<void> answer(std::string sequence, boost::json::object message,
@@ -65,8 +69,14 @@ class Connection {
   std::set<std::shared_ptr<Cancellation>> at_work_;
   TaskGroup tasks_;
   Signal room_;
-  std::string pieces_;  // of a message that is not complete yet
-  std::optional<boost::json::stream_parser> piece_parser_;
+  // Of a message that is not complete yet, and whose rest is not waited for without end.
+  struct Pieces {
+    std::string text;
+    net::Charge held;
+    std::optional<boost::json::stream_parser> parser;
+  };
+  std::shared_ptr<Pieces> pieces_;
+  boost::asio::steady_timer pieces_timer_;
 };
 
 }  // namespace caisson::api::rpc

@@ -18,10 +18,11 @@ namespace {
 constexpr std::size_t kMaxFailureText = 4096;  // characters
 constexpr std::string_view kBlank = " \t\r\n";
 
-std::optional<json::value> parse(std::string_view text) {
+std::optional<json::value> parse_text(std::string_view text, const json::storage_ptr& storage) {
   json::parse_options options;
   options.max_depth = kMaxDepth;
-  json::stream_parser parser({}, options);
+  json::stream_parser parser(storage, options);
+  parser.reset(storage);
   json::error_code error;
   parser.write(text, error);
   if (!error) parser.finish(error);
@@ -196,10 +197,10 @@ std::string failure_text(const std::exception_ptr& failure) {
   return str(kind, ": ", text);
 }
 
-std::optional<json::object> read_object(std::string_view text) {
-  std::optional<json::value> value = parse(text);
+std::optional<json::object> read_object(std::string_view text, const json::storage_ptr& storage) {
+  std::optional<json::value> value = parse_text(text, storage);
   if (!value && text.find_first_of("NI") != std::string_view::npos) {
-    value = parse(without_constants(text));
+    value = parse_text(without_constants(text), storage);
   }
   if (!value || !value->is_object()) return std::nullopt;
   return std::move(value->as_object());

@@ -35,7 +35,8 @@ std::string failure_kind(const Error& error);
 
 // A text as a JSON object; nullopt when it is none. Python writes NaN and Infinity, which are not
 // JSON: they read as null, so that whoever sent them is told which field is wrong.
-std::optional<boost::json::object> read_object(std::string_view text);
+std::optional<boost::json::object> read_object(std::string_view text,
+                                               const boost::json::storage_ptr& storage = {});
 
 // The value of a member of that object as it stands in the text; empty when there is none. The
 // text has been read before.

@@ -98,7 +98,8 @@ Task<void> serve_host(Runtime& runtime, net::Exchange& exchange) {
             .legacy = legacy,
             .shown_token = visitor->shown_token,
             .splits_messages = legacy,
-            .max_answer = legacy ? kMaxLegacyAnswer : kMaxMessage};
+            .max_answer = legacy ? kMaxLegacyAnswer : kMaxMessage,
+            .share = exchange.share()};
   net::WebSocketOptions options;
   options.max_message = kMaxMessage - 1;
   net::WebSocket socket = co_await exchange.accept_websocket(std::move(options));
