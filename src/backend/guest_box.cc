@@ -281,7 +281,8 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
 Task<BoxUsage> GuestBox::usage() {
   if (!resources_) throw Error(ErrorCode::box_lost, "the box has ended");
   BoxUsage usage = resources_->usage();
-  // Not every host counts for a group; then what its commands reported at their end is known.
+  // Not every host counts for a group, or lets us see processes; what commands reported at their
+  // end is known in any case.
   usage.cpu_time = std::max(usage.cpu_time, channel_->reported_cpu_time());
   co_return usage;
 }

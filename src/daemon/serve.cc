@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "daemon/hangup.h"
 #include "daemon/listen.h"
 #include "daemon/room.h"
 #include "daemon/state_dir.h"
@@ -182,6 +183,7 @@ class Daemon {
         options_(std::move(options)),
         signals_(executor, kReplaceSignal),
         state_(take_state(options_, signals_)),
+        hangup_(meaning_of_hangup()),
         tasks_(executor),
         token_(load_or_make_token(state_.path())),
         budget_(std::make_shared<net::Budget>(
@@ -205,6 +207,7 @@ class Daemon {
         processes_(process_ground(executor), sessions_,
                    process_settings(options_.config.box.limits)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
+    if (hangup_ != Hangup::ignored) signals_.add(SIGHUP);
     configuration_.on_change([this](const service::BoxConfiguration& now) { follow(now); });
   }
 
@@ -265,12 +268,7 @@ class Daemon {
     const int signal_number = co_await wait_for_signal();
     log::info("stopping", "signal", signal_number);
     notify_supervisor("STOPPING=1");
-    signals_.async_wait([this](const boost::system::error_code& error, int second) {
-      if (error || second == kReplaceSignal) return;
-      // Boxes end with the sockets that we and the keeper hold; there is nothing to wait for.
-      if (keeper_ && !leaves_boxes_) keeper_->quit();
-      ::_exit(1);
-    });
+    end_at_second_signal();
     if (server_) co_await server_->stop(kGrace);
     if (stdio_) stdio_->close();
     co_await tasks_.finish();
@@ -320,6 +318,16 @@ class Daemon {
     backend_->set_mount_roots(now.mount_roots());
   }
 
+  void end_at_second_signal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int second) {
+      if (error) return;
+      if (second == kReplaceSignal || second == SIGHUP) return end_at_second_signal();
+      // Boxes end with the sockets that we and the keeper hold; there is nothing to wait for.
+      if (keeper_ && !leaves_boxes_) keeper_->quit();
+      ::_exit(1);
+    });
+  }
+
   Task<int> wait_for_signal() {
     for (;;) {
       const auto [error, signal_number] =
@@ -329,6 +337,10 @@ class Daemon {
         co_return 0;
       }
       if (error) throw boost::system::system_error(error);
+      if (signal_number == SIGHUP && hangup_ == Hangup::nothing) {
+        log_hangup();
+        continue;
+      }
       if (signal_number != kReplaceSignal) co_return signal_number;
       if (keeper_) {
         leaves_boxes_ = true;
@@ -348,6 +360,7 @@ class Daemon {
   ServeOptions options_;
   asio::signal_set signals_;
   StateDir state_;
+  const Hangup hangup_;
   TaskGroup tasks_;
   net::Router router_;
   const std::string token_;

@@ -175,8 +175,10 @@ CgroupUsage BoxCgroup::usage() const {
     if (owned.controllers.contains(Controller::pids)) usage.processes = number("pids.current");
     if (unified) {
       const std::string stat = find_control(leaf.get(), "cpu.stat").value_or("");
-      usage.cpu_time = std::chrono::microseconds(find_value(stat, "usage_usec").value_or(0));
-    } else if (owned.controllers.contains(Controller::cpuacct) && usage.cpu_time.count() == 0) {
+      if (const auto used = find_value(stat, "usage_usec")) {
+        usage.cpu_time = std::chrono::microseconds(*used);
+      }
+    } else if (owned.controllers.contains(Controller::cpuacct) && !usage.cpu_time) {
       usage.cpu_time = std::chrono::microseconds(number("cpuacct.usage") / 1000);
     }
   }

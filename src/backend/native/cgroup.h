@@ -26,7 +26,7 @@ struct CgroupUsage {
   std::uint64_t memory_bytes = 0;
   std::uint64_t peak_memory_bytes = 0;  // at least: kernels before 5.19 keep no peak on v2
   std::uint64_t processes = 0;          // and threads
-  std::chrono::microseconds cpu_time{0};
+  std::optional<std::chrono::microseconds> cpu_time;  // none: no hierarchy counts it
 };
 
 // For a process that is to have a memory limit of its own, where there is none for boxes.

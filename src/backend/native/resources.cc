@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "async/sleep.h"
+#include "backend/native/process_time.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -21,6 +22,7 @@ namespace caisson::backend::native {
 
 namespace asio = boost::asio;
 namespace json = boost::json;
+using Time = std::chrono::microseconds;
 
 NativeResources::NativeResources(asio::any_io_executor executor, std::string name,
                                  Slots::Lease slot, std::optional<BoxCgroup> cgroup,
@@ -62,13 +64,13 @@ std::uint64_t NativeResources::retain_groups(const std::set<std::uint64_t>& ids)
 }
 
 BoxUsage NativeResources::usage() {
-  if (!cgroup_) return {};
-  const CgroupUsage used = cgroup_->usage();
+  const CgroupUsage used = cgroup_ ? cgroup_->usage() : CgroupUsage{};
+  const auto counted = [this] { return guest_.running() ? time_below(guest_.pid()) : Time{0}; };
   return {.memory_bytes = used.memory_bytes,
           .peak_memory_bytes = used.peak_memory_bytes,
           .processes = used.processes,
-          .cpu_time = used.cpu_time,
-          .oom_kills = cgroup_->oom_kills()};
+          .cpu_time = used.cpu_time ? *used.cpu_time : counted(),
+          .oom_kills = oom_kills()};
 }
 
 // The end of process 1 ends its pid namespace, and with it every process of the box. Payloads are
