@@ -18,7 +18,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/exhaustion.h"
 #include "base/str.h"
+#include "guest/step_error.h"
 
 namespace caisson::guest {
 
@@ -55,20 +57,29 @@ struct Observation {
   pid_t parent = -1;
   struct statvfs scratch {};
   int scratch_error = 0;
+  int exhausted = 0;  // errno, when something could not be looked at for want of descriptors
 };
 
-void read_text(const char* path, char (&buffer)[kFileBytes]) {
+void note_exhaustion(Observation& seen, int error_number) {
+  if (is_exhaustion(error_number)) seen.exhausted = error_number;
+}
+
+void read_text(Observation& seen, const char* path, char (&buffer)[kFileBytes]) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return note_exhaustion(seen, errno);
   const ssize_t got = ::read(fd, buffer, sizeof buffer - 1);
   buffer[got > 0 ? got : 0] = '\0';
   ::close(fd);
 }
 
 // The errno of an attempt that must fail, or 0 when it succeeded.
-int open_error(const char* path, int flags) {
+int open_error(Observation& seen, const char* path, int flags) {
   const int fd = ::open(path, flags | O_CLOEXEC, 0600);
-  if (fd < 0) return errno;
+  if (fd < 0) {
+    const int error_number = errno;
+    note_exhaustion(seen, error_number);
+    return error_number;
+  }
   ::close(fd);
   return 0;
 }
@@ -92,7 +103,7 @@ bool is_overlay(const char* path) {
 }
 
 void observe_proc(Observation& seen) {
-  seen.sysctl_write_error = open_error("/proc/sys/kernel/core_pattern", O_WRONLY);
+  seen.sysctl_write_error = open_error(seen, "/proc/sys/kernel/core_pattern", O_WRONLY);
   for (const std::string& path : *seen.masked) {
     if (!is_masked(path.c_str())) seen.unmasked = path.c_str();
   }
@@ -124,10 +135,11 @@ void observe_identity(Observation& seen) {
 void observe_denials(Observation& seen) {
   seen.unshare_error = ::unshare(CLONE_NEWUSER) < 0 ? errno : 0;
   seen.unknown_call_error = ::syscall(1000) < 0 ? errno : 0;
-  seen.root_write_error =
-      seen.read_only_root ? open_error("/.caisson-proof", O_WRONLY | O_CREAT | O_EXCL) : EROFS;
-  seen.guest_memory_error = open_error("/proc/1/mem", O_RDWR);
-  seen.guest_environment_error = open_error("/proc/1/environ", O_RDONLY);
+  seen.root_write_error = seen.read_only_root
+                              ? open_error(seen, "/.caisson-proof", O_WRONLY | O_CREAT | O_EXCL)
+                              : EROFS;
+  seen.guest_memory_error = open_error(seen, "/proc/1/mem", O_RDWR);
+  seen.guest_environment_error = open_error(seen, "/proc/1/environ", O_RDONLY);
   seen.parent = ::getppid();
 }
 
@@ -140,9 +152,9 @@ void observe(void* argument) {
     struct stat info {};
     if (::stat(kNamespaces[i], &info) == 0) seen.namespaces[i] = info.st_ino;
   }
-  read_text("/proc/self/uid_map", seen.uid_map);
-  read_text("/proc/self/cgroup", seen.cgroup);
-  read_text("/proc/self/net/dev", seen.devices);
+  read_text(seen, "/proc/self/uid_map", seen.uid_map);
+  read_text(seen, "/proc/self/cgroup", seen.cgroup);
+  read_text(seen, "/proc/self/net/dev", seen.devices);
   seen.scratch_error = ::statvfs(seen.scratch_path, &seen.scratch) < 0 ? errno : 0;
   observe_identity(seen);
   observe_denials(seen);
@@ -332,6 +344,9 @@ std::vector<wire::ProofResult> prove(const wire::GuestSettings& settings,
   seen.read_only_root = settings.read_only_root;
   const StartOutcome outcome =
       run_as_payload(settings.payload_uid, settings.payload_gid, rules, observe, &seen);
+  const int error_number = outcome.step_failed ? outcome.error_number : seen.exhausted;
+  // That nothing could be found out is no fault of a layer.
+  if (is_exhaustion(error_number)) throw StepError{"start a probe", error_number};
   const Judge judge(settings, seen);
   std::vector<wire::ProofResult> results;
   for (const std::uint8_t number : settings.proofs) {

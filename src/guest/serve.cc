@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/seqpacket.h"
 #include "guest/prove.h"
+#include "guest/step_error.h"
 #include "wire/guest.h"
 
 namespace caisson::guest {
@@ -64,12 +65,21 @@ class Guest {
     children_ = UniqueFd(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
     ::signal(SIGPIPE, SIG_DFL);  // the launcher ignores it, and payloads inherit what we do
     if (!children_) ::_exit(1);
-    send(wire::Ready{.version = wire::kGuestProtocolVersion, .proofs = prove(settings_, rules_)});
+    send_proofs();
     release_memory();
     for (;;) turn();
   }
 
  private:
+  void send_proofs() {
+    try {
+      send(wire::Ready{.version = wire::kGuestProtocolVersion, .proofs = prove(settings_, rules_)});
+    } catch (const StepError& failure) {
+      send(wire::SetupFailed{failure.step, failure.error_number});
+      ::_exit(1);
+    }
+  }
+
   // What setting up needed. An idle box shall cost little, and there may be thousands.
   static void release_memory() {
     ::malloc_trim(0);

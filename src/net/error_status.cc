@@ -1,5 +1,8 @@
 #include "net/error_status.h"
 
+#include <boost/system/system_error.hpp>
+#include <system_error>
+
 #include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -173,6 +176,10 @@ struct Failure {
   std::string message;
 };
 
+Failure busy_now(const std::exception& error) {
+  return {503, ErrorCode::busy, str(error.what(), "; try again in a moment")};
+}
+
 Failure judge_failure(const std::exception_ptr& failure, const Request& request) {
   std::string cause = "unknown exception";
   try {
@@ -180,11 +187,17 @@ Failure judge_failure(const std::exception_ptr& failure, const Request& request)
   } catch (const Error& error) {
     const auto* system = dynamic_cast<const SystemError*>(&error);
     if (system != nullptr && is_exhaustion(system->error_number())) {
-      return {503, ErrorCode::busy, str(error.what(), "; try again in a moment")};
+      return busy_now(error);
     }
     if (error.code() != ErrorCode::internal_error) {
       return {status_of(error.code()), error.code(), error.what()};
     }
+    cause = error.what();
+  } catch (const std::system_error& error) {  // of a thread
+    if (is_exhaustion(error.code().value())) return busy_now(error);
+    cause = error.what();
+  } catch (const boost::system::system_error& error) {  // of the event loop
+    if (is_exhaustion(error.code().value())) return busy_now(error);
     cause = error.what();
   } catch (const std::exception& error) {
     cause = error.what();

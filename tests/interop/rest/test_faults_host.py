@@ -196,6 +196,7 @@ def no_processes(start_daemon):
     try:
         daemon.start()
         daemon.client.output("s", "true")
+        daemon.pids = place
         (place / "pids.max").write_text((place / "pids.current").read_text())
         yield daemon
         (place / "pids.max").write_text("max")
@@ -225,6 +226,40 @@ def test_without_processes_a_request_is_told_to_come_again(start_daemon, operati
                     "file": lambda: client.put_file("s", "file", b"x")}  # fmt: skip
         reply = requests[operation]()
         assert (reply.status, reply.code) == (503, "busy"), reply
+
+
+def created_or_busy(daemon, name):
+    reply = daemon.client.create(name)
+    assert reply.status == 201 or (reply.status, reply.code) == (503, "busy"), reply
+    if reply.status == 201:
+        assert daemon.client.delete(name).status == 200
+    else:
+        assert reply.headers["retry-after"] == "1"
+    return reply.status == 201
+
+
+def test_however_few_processes_are_left_a_create_succeeds_or_is_busy(start_daemon):
+    with no_processes(start_daemon) as daemon:
+        made = []
+        for room in range(16):
+            now = int((daemon.pids / "pids.current").read_text())
+            (daemon.pids / "pids.max").write_text(str(now + room))
+            made.append(created_or_busy(daemon, f"with {room}"))
+        assert not made[0] and made[-1], made
+
+
+def test_however_few_descriptors_are_left_a_create_succeeds_or_is_busy(start_daemon):
+    daemon = start_daemon(NO_POOLS)
+    created_or_busy(daemon, "before")  # the first launcher and what it needs
+    soft, hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    made = []
+    for room in range(1, 40):
+        most = max(int(fd) for fd in os.listdir(f"/proc/{daemon.pid}/fd")) + room
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (most, hard))
+        made.append(created_or_busy(daemon, f"with {room}"))
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert made[-1], made
+    works(daemon)
 
 
 def remove_cgroup(place):
