@@ -4,12 +4,12 @@
 #include <chrono>
 #include <optional>
 
+#include "base/beneath.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/limits.h"
 #include "skill/name.h"
 #include "skill/new_tree.h"

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/beneath.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/exhaustion.h"
 #include "base/unique_fd.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/limits.h"
 #include "skill/package.h"
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "base/beneath.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -12,7 +13,6 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/limits.h"
 
 namespace caisson::skill {

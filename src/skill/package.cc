@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/limits.h"
 #include "skill/name.h"
 

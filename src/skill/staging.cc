@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/beneath.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -16,7 +17,6 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 
 namespace caisson::skill {
 

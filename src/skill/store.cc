@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/exhaustion.h"
 #include "base/file.h"
@@ -11,12 +12,12 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/discovery.h"
 #include "skill/entry_fields.h"
 #include "skill/limits.h"
 #include "skill/package.h"
 #include "skill/staging.h"
+#include "skill/storage_error.h"
 
 namespace caisson::skill {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/discovery.h"
 #include "skill/entry_fields.h"
 #include "skill/limits.h"
@@ -16,6 +16,7 @@
 #include "skill/new_tree.h"
 #include "skill/package.h"
 #include "skill/staging.h"
+#include "skill/storage_error.h"
 #include "skill/store.h"
 
 namespace caisson::skill {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "base/beneath.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -11,10 +12,10 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/limits.h"
 #include "skill/package.h"
 #include "skill/staging.h"
+#include "skill/storage_error.h"
 #include "skill/store.h"
 
 namespace caisson::skill {

@@ -1,11 +1,12 @@
 #include <algorithm>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "model/object_reader.h"
-#include "skill/beneath.h"
 #include "skill/package.h"
 #include "skill/staging.h"
+#include "skill/storage_error.h"
 #include "skill/store.h"
 
 namespace caisson::skill {

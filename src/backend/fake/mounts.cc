@@ -8,11 +8,11 @@
 #include <system_error>
 #include <utility>
 
-#include "backend/mount_rules.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "model/mount_rules.h"
 
 namespace caisson::backend::fake {
 namespace {
@@ -33,7 +33,8 @@ std::string resolve(const std::string& host_path) {
 
 UniqueFd open_source(const std::string& host_path, model::MountMode mode) {
   const std::string resolved = resolve(host_path);
-  if (const std::string why = refusal(resolved, mode, {}); !why.empty()) refuse(host_path, why);
+  if (const std::string why = model::mount_refusal(resolved, mode, {}); !why.empty())
+    refuse(host_path, why);
   if (mode == model::MountMode::none) return UniqueFd();
   std::error_code error;
   if (mode == model::MountMode::rw) std::filesystem::create_directories(resolved, error);

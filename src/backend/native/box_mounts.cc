@@ -31,7 +31,7 @@ void make_nested_mount_points(const std::vector<WantedMount>& wanted) {
 
 }  // namespace
 
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const MountRules& rules) {
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules) {
   std::vector<WantedMount> wanted;
   const auto add = [&](const std::string& path, const std::string& target, model::MountMode mode) {
     if (mode == model::MountMode::none) return;

@@ -23,7 +23,7 @@ struct WantedMount {
 
 // Opens every host path of the spec and makes the mount points of mounts inside mounts. Throws
 // mount_refused.
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const MountRules& rules);
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules);
 
 // Adds the mounts to the request, with the payload as the owner of what their owners have. Gives
 // the reason when a file system cannot do that; its mount is then there with the owners as they

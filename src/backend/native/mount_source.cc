@@ -65,14 +65,14 @@ UniqueFd make_directories(const std::string& host_path,
 }  // namespace
 
 MountSource open_mount_source(const std::string& host_path, model::MountMode mode,
-                              const MountRules& rules) {
+                              const model::MountRules& rules) {
   const auto refuse = [&](const std::string& why) {
     return Error(ErrorCode::mount_refused,
                  str("host path ", printable(host_path), " cannot be mounted: ", why));
   };
   // The sentence that clients of LangBot's runtime know, and the reason.
   const auto judge = [&](const std::string& resolved) {
-    if (const std::string why = refusal(resolved, mode, rules); !why.empty()) {
+    if (const std::string why = model::mount_refusal(resolved, mode, rules); !why.empty()) {
       throw Error(ErrorCode::mount_refused,
                   str("host_path ", printable(host_path), " is blocked for security: ", why));
     }

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "backend/mount_rules.h"
 #include "base/unique_fd.h"
 #include "model/box_spec.h"
+#include "model/mount_rules.h"
 
 namespace caisson::backend::native {
 
@@ -25,7 +25,7 @@ struct MountSource {
 // Opens and judges. A missing directory that is to be mounted read-write is made. Throws
 // mount_refused for what no box may see.
 MountSource open_mount_source(const std::string& host_path, model::MountMode mode,
-                              const MountRules& rules);
+                              const model::MountRules& rules);
 
 // A detached mount of the source: nosuid, nodev, read-only unless rw; with owners translated when
 // `idmap` is a user namespace (-1: not). Throws SystemError, EINVAL when the file system cannot do

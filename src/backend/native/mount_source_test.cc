@@ -30,7 +30,7 @@ class MountSourceTest : public testing::Test {
   static std::string refused(const std::string& path, MountMode mode = MountMode::ro,
                              std::vector<std::string> protected_paths = {}) {
     try {
-      const MountRules rules{.protected_paths = std::move(protected_paths), .roots = {}};
+      const model::MountRules rules{.protected_paths = std::move(protected_paths), .roots = {}};
       open_mount_source(path, mode, rules);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::mount_refused) << error.what();

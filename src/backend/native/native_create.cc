@@ -57,7 +57,7 @@ void LateGuest::wait(const Timer& timer, std::weak_ptr<GuestChannel> channel, in
   });
 }
 
-MountRules Native::Impl::mount_rules() const {
+model::MountRules Native::Impl::mount_rules() const {
   return {.protected_paths = {options.state_dir.native(), runtime_directory().native()},
           .roots = options.mount_roots};
 }

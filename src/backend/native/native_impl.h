@@ -66,7 +66,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   model::IsolationReport expect(const model::BoxSpec& spec,
                                 const std::optional<NetworkProbe>& probed = std::nullopt);
   boost::asio::thread_pool& workers();
-  MountRules mount_rules() const;
+  model::MountRules mount_rules() const;
   CgroupLimits limits_of(const model::BoxSpec& spec) const;
   std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name);
   void judge_translation(const std::string& problem, model::IsolationReport& report,

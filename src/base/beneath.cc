@@ -1,4 +1,4 @@
-#include "skill/beneath.h"
+#include "base/beneath.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "base/text.h"
 
-namespace caisson::skill {
+namespace caisson {
 
 namespace {
 
@@ -100,14 +100,4 @@ std::string join_path(std::string_view directory, std::string_view name) {
   return str(directory, directory.ends_with('/') ? "" : "/", name);
 }
 
-void rethrow_storage_error(std::string_view subject) {
-  try {
-    throw;
-  } catch (const SystemError& error) {
-    if (error.error_number() != ENOSPC && error.error_number() != EDQUOT) throw;
-    throw Error(ErrorCode::storage_full,
-                str(subject, ": no space left for skills; remove some and try again"));
-  }
-}
-
-}  // namespace caisson::skill
+}  // namespace caisson

@@ -4,7 +4,7 @@
 
 #include "model/box_spec.h"
 
-namespace caisson::backend {
+namespace caisson::model {
 
 // Which paths of the host an operator shows to boxes. Never shown, whatever they say: kernel and
 // device files, the system's configuration and run-time state, root's home, container engines'
@@ -16,6 +16,6 @@ struct MountRules {
 
 // Why the path may not be mounted; empty when it may. The path is in normal form with its symbolic
 // links resolved. Pure.
-std::string refusal(const std::string& resolved, model::MountMode mode, const MountRules& rules);
+std::string mount_refusal(const std::string& resolved, MountMode mode, const MountRules& rules);
 
-}  // namespace caisson::backend
+}  // namespace caisson::model

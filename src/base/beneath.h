@@ -7,7 +7,7 @@
 
 #include "base/unique_fd.h"
 
-namespace caisson::skill {
+namespace caisson {
 
 // Opens what untrusted people may change at any moment. A path is resolved by the kernel in one
 // step, from an open directory, and what was judged is what is used: nothing is looked at by its
@@ -43,7 +43,4 @@ std::optional<std::string> canonical_path(const std::string& path);
 
 std::string join_path(std::string_view directory, std::string_view name);  // "" joins nothing
 
-// Throws storage_full instead of the system_error of a full disk or quota.
-[[noreturn]] void rethrow_storage_error(std::string_view subject);
-
-}  // namespace caisson::skill
+}  // namespace caisson

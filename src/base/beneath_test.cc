@@ -1,25 +1,36 @@
-#include "skill/beneath.h"
+#include "base/beneath.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "base/error.h"
-#include "skill/scene_for_test.h"
+#include <filesystem>
+#include <fstream>
 
-namespace caisson::skill {
+#include "base/error.h"
+#include "base/file.h"
+#include "base/temporary_directory.h"
+
+namespace caisson {
 namespace {
+
+namespace fs = std::filesystem;
 
 class Beneath : public testing::Test {
  protected:
   Beneath() {
-    scene_.put("skills/a/file", "x");
-    scene_.put("secret", "s");
-    scene_.link("a/file", "skills/inside");
-    scene_.link("../secret", "skills/out");
-    scene_.link(scene_.root() + "/a/file", "skills/absolute");
-    scene_.link("/proc/self/root", "skills/magic");
-    scene_.link("a", "skills/folder");
-    root_ = open_file(scene_.root(), O_RDONLY | O_DIRECTORY);
+    fs::create_directories(directory_.path() / "root/a");
+    std::ofstream(directory_.path() / "root/a/file") << "x";
+    std::ofstream(directory_.path() / "secret") << "s";
+    link("a/file", "inside");
+    link("../secret", "out");
+    link(directory_ / "root/a/file", "absolute");
+    link("/proc/self/root", "magic");
+    link("a", "folder");
+    root_ = open_file(directory_.path() / "root", O_RDONLY | O_DIRECTORY);
+  }
+
+  void link(const std::string& target, const std::string& name) const {
+    fs::create_symlink(target, directory_.path() / "root" / name);
   }
 
   // 0 when it opens.
@@ -28,7 +39,7 @@ class Beneath : public testing::Test {
     return fd ? 0 : errno;
   }
 
-  Scene scene_;
+  TemporaryDirectory directory_;
   UniqueFd root_;
 };
 
@@ -87,4 +98,4 @@ TEST(JoinPath, LeavesNoSlashTooMany) {
 }
 
 }  // namespace
-}  // namespace caisson::skill
+}  // namespace caisson

@@ -1,4 +1,4 @@
-#include "backend/mount_rules.h"
+#include "model/mount_rules.h"
 
 #include <algorithm>
 #include <iterator>
@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "base/text.h"
 
-namespace caisson::backend {
+namespace caisson::model {
 namespace {
 
 constexpr const char* kBlocked[] = {"/etc",
@@ -26,7 +26,7 @@ constexpr const char* kReadOnly[] = {"/usr",   "/bin",   "/sbin",  "/lib",
 
 }  // namespace
 
-std::string refusal(const std::string& resolved, model::MountMode mode, const MountRules& rules) {
+std::string mount_refusal(const std::string& resolved, MountMode mode, const MountRules& rules) {
   std::vector<std::string> blocked(std::begin(kBlocked), std::end(kBlocked));
   blocked.insert(blocked.end(), rules.protected_paths.begin(), rules.protected_paths.end());
   for (const std::string& path : blocked) {
@@ -38,11 +38,11 @@ std::string refusal(const std::string& resolved, model::MountMode mode, const Mo
   if (!rules.roots.empty() && std::none_of(rules.roots.begin(), rules.roots.end(), contains)) {
     return str("it is outside allowed_mount_roots: ", join(rules.roots, ", "));
   }
-  if (mode != model::MountMode::rw) return {};
+  if (mode != MountMode::rw) return {};
   for (const char* path : kReadOnly) {
     if (is_within(resolved, path)) return str(path, " can be mounted read-only at most");
   }
   return {};
 }
 
-}  // namespace caisson::backend
+}  // namespace caisson::model
