@@ -4,11 +4,13 @@
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
 #include "base/error.h"
 #include "base/exhaustion.h"
+#include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -67,6 +69,21 @@ UniqueFd make_directory_at(int directory, const std::string& name, std::string_v
     check_syscall(subject, ::fchown(fd.get(), parent.st_uid, parent.st_gid));
   }
   return fd;
+}
+
+UniqueFd open_absolute(const std::string& path, int flags) {
+  const UniqueFd top = open_file("/", O_PATH | O_DIRECTORY);
+  return open_beneath(top.get(), path.substr(std::min(path.find_first_not_of('/'), path.size())),
+                      flags, Links::refuse);
+}
+
+UniqueFd make_directories(const std::string& path) {
+  UniqueFd found = open_absolute(path, O_PATH | O_DIRECTORY);
+  if (found) return found;
+  if (errno != ENOENT) throw SystemError(path, errno);
+  const std::size_t slash = path.rfind('/');
+  const UniqueFd parent = make_directories(path.substr(0, std::max<std::size_t>(slash, 1)));
+  return make_directory_at(parent.get(), path.substr(slash + 1), path);
 }
 
 std::optional<std::string> normal_relative(std::string_view path) {

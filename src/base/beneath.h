@@ -33,6 +33,14 @@ bool is_directory_beneath(int directory, const std::string& path);  // likewise
 // is followed. `name` is one component.
 UniqueFd make_directory_at(int directory, const std::string& name, std::string_view subject);
 
+// The same for an absolute path in normal form that somebody resolved and judged before: there is
+// no symlink in it, so one on the way came later and is refused (ELOOP).
+UniqueFd open_absolute(const std::string& path, int flags);
+
+// The directory at such a path. What is missing of it is made, each for the owner of the one it is
+// in. The descriptor may be one of O_PATH. Throws SystemError.
+UniqueFd make_directories(const std::string& path);
+
 // A relative path in normal form: no ".", no "..", no empty component; "" is the directory itself.
 // nullopt when it is absolute, leads out or holds a NUL.
 std::optional<std::string> normal_relative(std::string_view path);

@@ -78,6 +78,24 @@ TEST_F(Beneath, DoesNotMakeADirectoryThroughALink) {
   EXPECT_THROW(make_directory_at(root_.get(), "folder", "it"), SystemError);
 }
 
+TEST_F(Beneath, OpensAnAbsolutePathWithoutLinks) {
+  EXPECT_TRUE(open_absolute(directory_ / "root/a/file", O_RDONLY).valid());
+  EXPECT_TRUE(open_absolute("/", O_PATH).valid());
+  EXPECT_FALSE(open_absolute(directory_ / "root/folder/file", O_RDONLY).valid());
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_FALSE(open_absolute(directory_ / "root/inside", O_RDONLY).valid());
+  EXPECT_EQ(errno, ELOOP);
+}
+
+TEST_F(Beneath, MakesTheDirectoriesThatAreMissing) {
+  EXPECT_TRUE(make_directories(directory_ / "root/x/y/z").valid());
+  EXPECT_TRUE(make_directories(directory_ / "root/x/y/z").valid());
+  EXPECT_TRUE(fs::is_directory(directory_.path() / "root/x/y/z"));
+  EXPECT_THROW(make_directories(directory_ / "root/folder/new"), SystemError);
+  EXPECT_THROW(make_directories(directory_ / "root/a/file/new"), SystemError);
+  EXPECT_FALSE(fs::exists(directory_.path() / "root/a/new"));
+}
+
 TEST(NormalRelative, StaysInside) {
   EXPECT_EQ(normal_relative("a//./b/"), "a/b");
   EXPECT_EQ(normal_relative("a/../b"), "b");
