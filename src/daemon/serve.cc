@@ -196,7 +196,7 @@ class Daemon {
         leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
         backend_(make_backend(executor, keeper_.get(), kept_)),
         probe_(*backend_, kProbeGoodFor),
-        configuration_(options_.config.box),
+        configuration_(options_.config.box, {state_.path().native()}),
         storage_(executor, state_.path() / "quota", configuration_),
         readiness_(probe_, configuration_,
                    {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits,

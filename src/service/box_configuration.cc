@@ -1,8 +1,12 @@
 #include "service/box_configuration.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -16,18 +20,21 @@ namespace json = boost::json;
 
 namespace {
 
+constexpr const char* kHostRoot = "box.local.host_root";
+constexpr const char* kWorkspace = "box.local.default_workspace";
+constexpr const char* kSkills = "box.local.skills_root";
 constexpr const char* kTenants = "tenants";
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::validation_error, sentence);
 }
 
-fs::path resolved(const fs::path& path, std::string_view subject) {
+std::string resolved(const fs::path& path, std::string_view subject) {
+  if (path.native().find('\0') != std::string::npos) refuse(str(subject, ": NUL is not allowed"));
   std::error_code error;
-  fs::path found = fs::weakly_canonical(fs::absolute(path), error);
+  const fs::path found = fs::weakly_canonical(fs::absolute(path), error);
   if (error) refuse(str(subject, ": ", path.native(), ": ", error.message()));
-  const std::string normal = normalise_path(found.native());
-  return normal;
+  return normalise_path(found.native());
 }
 
 bool is_below_any(const std::string& path, const std::vector<std::string>& roots) {
@@ -36,11 +43,42 @@ bool is_below_any(const std::string& path, const std::vector<std::string>& roots
 }
 
 // Relative paths are below the root.
-fs::path below_root(const model::LocalConfig& local, const std::string& path,
-                    std::string_view subject) {
+std::string below_root(const model::LocalConfig& local, const std::string& path,
+                       std::string_view subject) {
   const fs::path given(path);
   if (given.is_absolute() || !local.host_root) return resolved(given, subject);
   return resolved(fs::path(*local.host_root) / given, subject);
+}
+
+std::string with_home(std::string path) {
+  if (path != "~" && !path.starts_with("~/")) return path;
+  const char* home = std::getenv("HOME");  // NOLINT: nobody changes it
+  if (home != nullptr) path.replace(0, 1, home);
+  return path;
+}
+
+// The directory of sessions whose host says nothing else, made below a root if it is missing.
+void ensure_workspace(const std::string& workspace, const std::vector<std::string>& roots) {
+  const auto refuse_it = [](const std::string& why) {
+    throw Error(ErrorCode::mount_refused, str(kWorkspace, " ", why));
+  };
+  const UniqueFd found = open_absolute(workspace, O_PATH);
+  struct stat info {};
+  if (found && ::fstat(found.get(), &info) == 0) {
+    if (S_ISDIR(info.st_mode)) return;
+    refuse_it("must point to a directory on the Box runtime host");
+  }
+  if (roots.empty()) {
+    refuse_it("cannot be created because no allowed_mount_roots are configured");
+  }
+  if (!is_below_any(workspace, roots)) {
+    refuse_it(str("is outside allowed_mount_roots: ", join(roots, ", ")));
+  }
+  try {
+    make_directories(workspace);
+  } catch (const SystemError& error) {
+    refuse_it(error.what());
+  }
 }
 
 }  // namespace
@@ -49,9 +87,75 @@ std::vector<std::string> resolved_roots(const std::vector<std::string>& roots) {
   std::vector<std::string> found;
   found.reserve(roots.size());
   for (const std::string& root : roots) {
-    found.push_back(resolved(root, "box.local.allowed_mount_roots").native());
+    found.push_back(resolved(root, "box.local.allowed_mount_roots"));
   }
   return found;
+}
+
+BoxConfiguration::BoxConfiguration(model::BoxConfig config,
+                                   const std::vector<std::string>& protected_paths)
+    : operators_(config),
+      config_(std::move(config)),
+      operators_places_(places_of(operators_.local)),
+      places_(operators_places_),
+      rules_{.protected_paths = {}, .roots = resolved_roots(operators_.local.allowed_mount_roots)} {
+  for (const std::string& path : protected_paths) {
+    rules_.protected_paths.push_back(resolved(path, "protected path"));
+  }
+}
+
+BoxConfiguration::Places BoxConfiguration::places_of(const model::LocalConfig& local) {
+  Places places;
+  if (local.host_root) places.host_root = resolved(*local.host_root, kHostRoot);
+  if (!local.default_workspace.empty() || local.host_root) {
+    const std::string name =
+        local.default_workspace.empty() ? std::string("default") : local.default_workspace;
+    places.workspace = below_root(local, name, kWorkspace);
+  }
+  places.skills = below_root(local, with_home(local.skills_root), kSkills);
+  return places;
+}
+
+// What the operator named, or what is in force already, is not the host's to name.
+void BoxConfiguration::judge(const Places& named, Roots roots) const {
+  const model::MountRules rules{
+      .protected_paths = rules_.protected_paths,
+      .roots = roots == Roots::any ? std::vector<std::string>()
+                                   : resolved_roots(operators_.local.allowed_mount_roots)};
+  const auto check = [&](std::string_view field, std::optional<std::string> Places::*place) {
+    const std::optional<std::string>& path = named.*place;
+    if (!path || path == operators_places_.*place || path == places_.*place) return;
+    const std::string why = model::mount_refusal(*path, model::MountMode::rw, rules);
+    if (why.empty()) return;
+    throw Error(ErrorCode::mount_refused,
+                str(field, why.starts_with("it ") ? why.substr(2) : ": " + why, " (",
+                    printable(*path), "); nothing was changed. Name another directory",
+                    roots == Roots::any ? "" : ", or show the token that lets a host name any"));
+  };
+  check(kHostRoot, &Places::host_root);
+  check(kWorkspace, &Places::workspace);
+  check(kSkills, &Places::skills);
+}
+
+// Those of the host that it may not name are not taken, and not remembered either: they would be
+// the next host's, who may name any.
+void BoxConfiguration::take_roots(model::LocalConfig& local, Roots roots,
+                                  std::vector<std::string>& allowed) const {
+  if (local.allowed_mount_roots == config_.local.allowed_mount_roots) return;
+  allowed = resolved_roots(operators_.local.allowed_mount_roots);
+  std::vector<std::string> taken;
+  for (const std::string& root : local.allowed_mount_roots) {
+    std::string place = resolved(root, "box.local.allowed_mount_roots");
+    const bool within = is_below_any(place, allowed);
+    if (!within && roots == Roots::operators) {
+      log::warning("a host's mount root is not the operator's and is not taken", "root", place);
+      continue;
+    }
+    taken.push_back(root);
+    if (!within) allowed.push_back(std::move(place));
+  }
+  local.allowed_mount_roots =
+      taken.empty() ? operators_.local.allowed_mount_roots : std::move(taken);
 }
 
 void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in_use) {
@@ -60,61 +164,23 @@ void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in
   if (in_use) tree.erase("backend");
   model::BoxConfig next = model::read_box_config(tree, config_).config;
   if (!tree.contains("admission")) next.admission = config_.admission;
-  std::vector<std::string> allowed = resolved_roots(operators_.local.allowed_mount_roots);
-  for (std::string& root : resolved_roots(next.local.allowed_mount_roots)) {
-    if (is_below_any(root, allowed)) continue;
-    if (roots == Roots::any) {
-      allowed.push_back(std::move(root));
-    } else {
-      log::warning("a host's mount root is not the operator's and is not taken", "root", root);
-    }
+  std::vector<std::string> allowed = rules_.roots;
+  Places places = places_;
+  if (tree.contains("local")) {
+    take_roots(next.local, roots, allowed);
+    places = places_of(next.local);
+    judge(places, roots);
+    if (places.workspace) ensure_workspace(*places.workspace, allowed);
   }
   config_ = std::move(next);
-  mount_roots_ = std::move(allowed);
+  places_ = std::move(places);
+  rules_.roots = std::move(allowed);
   if (on_change_) on_change_(*this);
 }
 
-std::optional<fs::path> BoxConfiguration::default_workspace() const {
-  const model::LocalConfig& local = config_.local;
-  if (local.default_workspace.empty() && !local.host_root) return std::nullopt;
-  const std::string name =
-      local.default_workspace.empty() ? std::string("default") : local.default_workspace;
-  return below_root(local, name, "box.local.default_workspace");
-}
-
-void BoxConfiguration::ensure_default_workspace() const {
-  constexpr std::string_view kSubject = "box.local.default_workspace";
-  const std::optional<fs::path> workspace = default_workspace();
-  if (!workspace) return;
-  std::error_code error;
-  const fs::file_status status = fs::status(*workspace, error);
-  if (fs::exists(status)) {
-    if (fs::is_directory(status)) return;
-    refuse(str(kSubject, " must point to a directory on the Box runtime host"));
-  }
-  if (mount_roots_.empty()) {
-    refuse(str(kSubject, " cannot be created because no allowed_mount_roots are configured"));
-  }
-  if (!is_below_any(workspace->native(), mount_roots_)) {
-    refuse(str(kSubject, " is outside allowed_mount_roots: ", join(mount_roots_, ", ")));
-  }
-  fs::create_directories(*workspace, error);
-  if (error) refuse(str(kSubject, " ", workspace->native(), ": ", error.message()));
-}
-
 fs::path BoxConfiguration::tenant_workspace(const std::string& name_space) const {
-  const std::optional<fs::path> workspace = default_workspace();
-  if (!workspace) refuse("box.local.default_workspace is not set");
-  return *workspace / kTenants / name_space;
-}
-
-fs::path BoxConfiguration::skills_root() const {
-  std::string root = config_.local.skills_root;
-  if (root == "~" || root.starts_with("~/")) {
-    const char* home = std::getenv("HOME");  // NOLINT: nobody changes it
-    if (home != nullptr) root.replace(0, 1, home);
-  }
-  return below_root(config_.local, root, "box.local.skills_root");
+  if (!places_.workspace) refuse("box.local.default_workspace is not set");
+  return fs::path(*places_.workspace) / kTenants / name_space;
 }
 
 std::string BoxConfiguration::backend_refusal(std::string_view name) const {

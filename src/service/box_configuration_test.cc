@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/error.h"
 #include "base/temporary_directory.h"
 #include "model/refusal_for_test.h"
 
@@ -29,6 +30,16 @@ class BoxConfigurationTest : public testing::Test {
     return config;
   }
   std::string root() const { return fs::canonical(directory_.path()).native(); }
+  // The sentence, or "".
+  static std::string refusal(BoxConfiguration& configuration, const boost::json::object& local,
+                             Roots roots) {
+    try {
+      configuration.apply({{"local", local}}, roots);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
 
   TemporaryDirectory directory_;
 };
@@ -77,18 +88,64 @@ TEST_F(BoxConfigurationTest, TakesNoRootsFromAHostThatMayNotNameThem) {
   EXPECT_THAT(configuration.mount_roots(), ElementsAre(root(), "/srv"));
 }
 
+TEST_F(BoxConfigurationTest, RemembersNoRootsThatAHostMayNotNameForTheNextWhoMay) {
+  BoxConfiguration configuration(operators());
+  configuration.apply(tree(R"({"local": {"allowed_mount_roots": ["/srv"]}})"), Roots::operators);
+  configuration.apply(tree(R"({"local": {"image": "x"}, "limits": {"max_sessions": 7}})"),
+                      Roots::any);
+  EXPECT_THAT(configuration.mount_roots(), ElementsAre(root()));
+  configuration.apply(tree(R"({"local": {"allowed_mount_roots": ["/srv"]}})"), Roots::any);
+  configuration.apply(tree(R"({"limits": {"max_sessions": 8}})"), Roots::operators);
+  EXPECT_THAT(configuration.mount_roots(), ElementsAre(root(), "/srv"));
+}
+
 TEST_F(BoxConfigurationTest, MakesTheDefaultWorkspaceBelowARootOnly) {
   BoxConfiguration configuration(operators());
-  configuration.ensure_default_workspace();
+  configuration.apply(tree(R"({"local": {}})"), Roots::any);
   EXPECT_TRUE(fs::is_directory(directory_.path() / "default"));
-  configuration.apply(tree(R"({"local": {"default_workspace": "/nowhere/at/all"}})"),
-                      Roots::operators);
-  EXPECT_EQ(model::refusal_of([&] { configuration.ensure_default_workspace(); }),
+  EXPECT_EQ(refusal(configuration, {{"default_workspace", "/nowhere/at/all"}}, Roots::any),
             "box.local.default_workspace is outside allowed_mount_roots: " + root());
   std::ofstream(directory_.path() / "file") << "x";
-  configuration.apply(tree(R"({"local": {"default_workspace": "file"}})"), Roots::operators);
-  EXPECT_EQ(model::refusal_of([&] { configuration.ensure_default_workspace(); }),
+  EXPECT_EQ(refusal(configuration, {{"default_workspace", "file"}}, Roots::any),
             "box.local.default_workspace must point to a directory on the Box runtime host");
+  EXPECT_EQ(configuration.default_workspace(), root() + "/default");
+}
+
+TEST_F(BoxConfigurationTest, JudgesEveryDirectoryThatAHostNamesLikeAMount) {
+  const std::string state = root() + "/state";
+  BoxConfiguration configuration(operators(), {state});
+  fs::create_directory_symlink("/etc", directory_.path() / "link");
+  const model::BoxConfig before = configuration.config();
+  for (const char* field : {"host_root", "default_workspace", "skills_root"}) {
+    for (const std::string& path :
+         {std::string("/etc"), std::string("/root/x"), std::string("/"), std::string("/var/lib"),
+          root() + "/link", root() + "/link/../root", state, state + "/below",
+          root() + "/../../run", std::string("../../../../../../etc"), std::string("a\0b", 3)}) {
+      for (const Roots roots : {Roots::operators, Roots::any}) {
+        EXPECT_NE(refusal(configuration, {{field, path}}, roots), "") << field << " " << path;
+      }
+    }
+    const std::string elsewhere = refusal(configuration, {{field, "/srv/x"}}, Roots::operators);
+    EXPECT_THAT(elsewhere, HasSubstr("is outside allowed_mount_roots: " + root())) << field;
+  }
+  EXPECT_EQ(configuration.config(), before);
+  EXPECT_EQ(configuration.skills_root(), root() + "/skills");
+  EXPECT_EQ(configuration.default_workspace(), root() + "/default");
+  EXPECT_FALSE(fs::exists(state));
+}
+
+TEST_F(BoxConfigurationTest, LeavesTheOperatorsOwnDirectoriesAlone) {
+  const TemporaryDirectory elsewhere;
+  model::BoxConfig config = operators();
+  config.local.skills_root = elsewhere / "skills";
+  BoxConfiguration configuration(config);
+  const std::string same = R"({"local": {"skills_root": ")" + config.local.skills_root + R"("}})";
+  configuration.apply(tree(same), Roots::operators);
+  EXPECT_EQ(configuration.skills_root(), config.local.skills_root);
+  configuration.apply(tree(R"({"local": {"skills_root": "mine"}})"), Roots::operators);
+  EXPECT_EQ(configuration.skills_root(), root() + "/mine");
+  configuration.apply(tree(same), Roots::operators);
+  EXPECT_EQ(configuration.skills_root(), config.local.skills_root);
 }
 
 TEST_F(BoxConfigurationTest, FindsDirectoriesBelowTheRoot) {
@@ -96,8 +153,15 @@ TEST_F(BoxConfigurationTest, FindsDirectoriesBelowTheRoot) {
   EXPECT_EQ(configuration.default_workspace(), root() + "/default");
   EXPECT_EQ(configuration.tenant_workspace("ws-1"), root() + "/default/tenants/ws-1");
   EXPECT_EQ(configuration.skills_root(), root() + "/skills");
-  configuration.apply(tree(R"({"local": {"skills_root": "/srv/skills"}})"), Roots::operators);
+  configuration.apply(tree(R"({"local": {"skills_root": "/srv/skills"}})"), Roots::any);
   EXPECT_EQ(configuration.skills_root(), "/srv/skills");
+}
+
+TEST_F(BoxConfigurationTest, KeepsToWhatItJudgedWhenALinkComesLater) {
+  BoxConfiguration configuration(operators());
+  configuration.apply(tree(R"({"local": {"skills_root": "deep/skills"}})"), Roots::operators);
+  fs::create_directory_symlink("/etc", directory_.path() / "deep");
+  EXPECT_EQ(configuration.skills_root(), root() + "/deep/skills");
 }
 
 TEST_F(BoxConfigurationTest, SaysWhyABackendIsNotThere) {

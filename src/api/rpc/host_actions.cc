@@ -8,6 +8,7 @@
 
 #include "api/rpc/action.h"
 #include "api/rpc/envelope.h"
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -40,7 +41,8 @@ bool is_marker(std::string_view name) {
 std::string read_marker(const std::filesystem::path& workspace, const std::string& name) {
   constexpr const char* kUnreadable = "Box Runtime cannot read the Core shared Workspace probe";
   try {
-    const UniqueFd directory = open_file(workspace, O_PATH | O_DIRECTORY);
+    const UniqueFd directory = open_absolute(workspace.native(), O_PATH | O_DIRECTORY);
+    check_syscall(workspace.native(), directory.get());
     const UniqueFd file = open_file_at(directory.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat status {};
     check_syscall(name, ::fstat(file.get(), &status));

@@ -1,11 +1,11 @@
 #include "api/rpc/runtime.h"
 
 #include <algorithm>
-#include <system_error>
 
 #include "api/rpc/envelope.h"
 #include "api/rpc/skills.h"
 #include "async/sleep.h"
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -99,11 +99,11 @@ void Runtime::initialise(const json::object& submitted, bool may_name_roots) {
         any ? service::BoxConfiguration::Roots::any : service::BoxConfiguration::Roots::operators,
         services_.sessions.status().sessions > 0);
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::mount_refused) throw;
     throw Fault("ValueError", error.what());
   }
   admission_.set_settings(configuration_.config().admission);
   readiness_.forget();
-  if (submitted.contains("local")) configuration_.ensure_default_workspace();
 }
 
 Task<model::AdmissionGrant> Runtime::install(model::AdmissionGrant grant) {
@@ -135,9 +135,7 @@ Task<model::BoxSpec> Runtime::admit(model::BoxSpec spec, session::Tenant tenant)
   const std::filesystem::path workspace = configuration_.tenant_workspace(name_space);
   model::BoxSpec admitted =
       session::admitted_spec(std::move(spec), admission_.policy(), workspace.native());
-  std::error_code error;
-  std::filesystem::create_directories(workspace, error);
-  if (error) throw SystemError(workspace.native(), error.value());
+  make_directories(workspace.native());
   const std::int64_t quota = admission_.policy().workspace_quota_mb;
   if (settings_.limit_storage && quota > 0) co_await settings_.limit_storage(workspace, quota);
   if (admitted.skill_name) {

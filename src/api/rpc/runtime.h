@@ -25,7 +25,7 @@ namespace caisson::api::rpc {
 
 struct RuntimeSettings {
   DoorSettings door;
-  bool accepts_mount_roots = false;  // of any host; else of those that showed a token only
+  bool accepts_mount_roots = false;  // and directories of any host; else only with a token
   std::filesystem::path directory;   // for files that are being sent
   // Binds a directory of a tenant to so many megabytes, on the disk; may be empty.
   std::function<Task<void>(std::filesystem::path directory, std::int64_t megabytes)> limit_storage;
@@ -62,8 +62,8 @@ class Runtime {
     return fence_.find(name_space) == generation;
   }
 
-  // A host's configuration. Throws what BoxConfiguration does; of the default workspace only after
-  // all else is in effect.
+  // A host's configuration. Throws a ValueError for what is wrong in it and mount_refused for a
+  // directory that the host may not name; nothing has changed then.
   void initialise(const boost::json::object& submitted, bool may_name_roots);
 
   Task<model::AdmissionGrant> install(model::AdmissionGrant grant);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/rpc/action.h"
+#include "base/beneath.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -57,7 +58,7 @@ void add(DirectoryUsage& sum, const DirectoryUsage& more) {
 
 // A directory that tenants write to: no link in it is followed, nor is it one itself.
 DirectoryUsage measure(const fs::path& directory) {
-  const UniqueFd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd fd = open_absolute(directory.native(), O_RDONLY | O_DIRECTORY);
   if (!fd) return {.errors = errno == ENOENT ? 0u : 1u};
   const TreeUsage usage = measure_tree(fd.get());
   return {.exists = true, .bytes = usage.size, .files = usage.files, .errors = usage.errors};

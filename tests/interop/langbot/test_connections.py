@@ -147,7 +147,7 @@ def test_the_default_workspace_is_made_below_the_allowed_roots(start_daemon, tmp
         local = {"host_root": str(tmp_path / "box"), "default_workspace": "a/b", "allowed_mount_roots": []}
         rpc.ok("box_init", {"local": local})
         assert (tmp_path / "box" / "a" / "b").is_dir()
-        (tmp_path / "file").touch()
+        (tmp_path / "box" / "file").touch()
         prefix = "BoxValidationError: box.local.default_workspace "
         local = {
             "host_root": str(tmp_path / "box"),
@@ -157,7 +157,7 @@ def test_the_default_workspace_is_made_below_the_allowed_roots(start_daemon, tmp
         message = rpc.error("box_init", {"local": local})
         assert message.startswith(f"{prefix}is outside allowed_mount_roots: ")
         assert str(tmp_path / "box") in message
-        local = {"host_root": str(tmp_path), "default_workspace": "file"}
+        local = {"host_root": str(tmp_path / "box"), "default_workspace": "file"}
         message = rpc.error("box_init", {"local": local})
         assert message == f"{prefix}must point to a directory on the Box runtime host"
 
