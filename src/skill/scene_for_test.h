@@ -50,8 +50,10 @@ class Scene {
   std::string root() const { return directory_ / "skills"; }
   std::string workspace() const { return directory_ / "workspace"; }
   std::string outside() const { return directory_ / "outside"; }
-  Store store() const { return Store(root(), {workspace()}); }
-  Store scoped() const { return Store::scoped(root(), "ws-1", {workspace()}); }
+  Store store() const { return Store(root(), {.roots = {workspace()}, .rules = {}}); }
+  Store scoped() const {
+    return Store::scoped(root(), "ws-1", {.roots = {workspace()}, .rules = {}});
+  }
 
   // Writes a file below the scene's directory, with its parents: "skills/x/SKILL.md".
   void put(const std::string& path, const std::string& content) const {

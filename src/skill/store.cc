@@ -27,13 +27,6 @@ namespace {
 
 constexpr const char* kTenants = "tenants";
 
-// Symlinks in the configured path are the operator's and are resolved once.
-std::string resolved(const fs::path& path) {
-  std::optional<std::string> canonical = canonical_path(path.native());
-  if (!canonical) throw SystemError(path.native(), EINVAL);
-  return std::move(*canonical);
-}
-
 std::size_t text_bytes(const Skill& skill) {
   return skill.name.size() + skill.display_name.size() + skill.description.size() +
          skill.instructions.size() + skill.package_root.size() + skill.entry_file.size();
@@ -41,34 +34,30 @@ std::size_t text_bytes(const Skill& skill) {
 
 }  // namespace
 
-Store::Store(const fs::path& root, const std::vector<fs::path>& import_roots)
-    : root_(resolved(root)), base_(root_) {
-  for (const fs::path& import_root : import_roots) import_roots_.push_back(resolved(import_root));
-}
+Store::Store(const fs::path& root, Imports imports)
+    : root_(normalise_path(root.native())), base_(root_), imports_(std::move(imports)) {}
 
-Store Store::scoped(const fs::path& root, std::string_view name_space,
-                    const std::vector<fs::path>& import_roots) {
+Store Store::scoped(const fs::path& root, std::string_view name_space, Imports imports) {
   const std::string_view name = trim(name_space);
   constexpr std::string_view kForbidden("/\\\0", 3);
   if (name.empty() || name == "." || name == ".." ||
       name.find_first_of(kForbidden) != std::string_view::npos) {
     model::refuse("Invalid Box skill namespace");
   }
-  Store store(root, import_roots);
+  Store store(root, std::move(imports));
   store.scope_ = name;
   store.root_ = join_path(join_path(store.base_, kTenants), store.scope_);
   return store;
 }
 
 UniqueFd Store::open_root() const {
-  std::error_code error;
-  fs::create_directories(base_, error);
-  if (error) throw SystemError(base_, error.value());
-  UniqueFd root = open_file(base_, O_RDONLY | O_DIRECTORY);
+  UniqueFd root = make_directories(base_);
   if (!scope_.empty()) {
     root = make_directory_at(root.get(), kTenants, root_);
     root = make_directory_at(root.get(), scope_, root_);
   }
+  root = open_beneath(root.get(), "", O_RDONLY | O_DIRECTORY, Links::refuse);
+  check_syscall(root_, root.get());
   Staging::sweep(root.get());
   return root;
 }

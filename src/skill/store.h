@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "model/mount_rules.h"
 #include "skill/archive_packages.h"
 #include "skill/skill.h"
 
@@ -40,6 +41,12 @@ struct FileWritten {
   std::size_t bytes_written = 0;
 };
 
+// Where packages are copied in (create) and looked at (scan_directory) from.
+struct Imports {
+  std::vector<std::string> roots;  // absolute, without symlinks; empty: nowhere
+  model::MountRules rules;         // what may not be mounted may not be read either
+};
+
 // The packages of skills in one directory. The directory is the only truth: nothing is kept in
 // memory, and whoever puts a package there has added a skill.
 //
@@ -53,14 +60,12 @@ struct FileWritten {
 class Store {
  public:
   // A store without a scope. A directory `tenants` in it belongs to scoped stores and is not seen.
-  // Packages are copied in (create) and looked at (scan_directory) from below `import_roots`; both
-  // are refused for any other path outside of the store.
-  explicit Store(const std::filesystem::path& root,
-                 const std::vector<std::filesystem::path>& import_roots = {});
+  // The root is absolute and resolved: a symlink on the way to it came later and is refused.
+  explicit Store(const std::filesystem::path& root, Imports imports = {});
 
   // The store of one namespace, in tenants/<name> below the root.
   static Store scoped(const std::filesystem::path& root, std::string_view name_space,
-                      const std::vector<std::filesystem::path>& import_roots = {});
+                      Imports imports = {});
 
   const std::string& root() const { return root_; }  // absolute
 
@@ -71,7 +76,8 @@ class Store {
   // Where its package is, to be mounted.
   std::optional<std::string> find_package(std::string_view name) const;
 
-  // From a JSON object with name, display_name, description, instructions and package_root. With a
+  // From a JSON object with name, display_name, description, instructions and package_root. Without
+  // a package_root the package is a new directory: one that is there already is not taken. With a
   // package_root in the store the package there is taken over in place; with one elsewhere it is
   // copied; fields that are absent or blank then stay as they are in it.
   Skill create(const boost::json::object& data) const;
@@ -131,7 +137,7 @@ class Store {
   std::string root_;
   std::string base_;   // the configured root; root_ is it or below it
   std::string scope_;  // the namespace; "" is none
-  std::vector<std::string> import_roots_;
+  Imports imports_;
 };
 
 }  // namespace caisson::skill

@@ -51,8 +51,8 @@ Skill load_named(int package, const std::string& path) {
 
 }  // namespace
 
-// Resolving the path only finds out which tree is meant. What is opened is opened from that tree's
-// root without following any symlink, so that one that is swapped in meanwhile leads nowhere.
+// Resolving the path only finds out which tree is meant. What is opened is opened without following
+// any symlink, so that one that is swapped in meanwhile leads nowhere.
 Store::Place Store::locate(int root, const std::string& path, std::string_view label) const {
   const auto outside = [&] {
     model::refuse(str(label, " must stay within the Workspace skill root"));
@@ -66,13 +66,15 @@ Store::Place Store::locate(int root, const std::string& path, std::string_view l
     place.directory = open_beneath(root, *in_store, O_RDONLY | O_DIRECTORY, Links::refuse);
     return place;
   }
-  for (const std::string& ancestor : import_roots_) {
+  for (const std::string& ancestor : imports_.roots) {
     const auto below = path_from(ancestor, place.path);
     if (!below || is_within(place.path, base_)) continue;
-    const UniqueFd start(::open(ancestor.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (start) {
-      place.directory = open_beneath(start.get(), *below, O_RDONLY | O_DIRECTORY, Links::refuse);
+    if (const std::string why =
+            model::mount_refusal(place.path, model::MountMode::ro, imports_.rules);
+        !why.empty()) {
+      model::refuse(str(label, " ", printable(place.path), " cannot be read: ", why));
     }
+    place.directory = open_absolute(place.path, O_RDONLY | O_DIRECTORY);
     return place;
   }
   outside();
@@ -125,18 +127,14 @@ bool Store::is_listed(int root, const std::string& path) const {
                      [&](const FoundPackage& package) { return package.path == path; });
 }
 
-// A directory of that name without an entry file is nobody's skill and is used as it is.
+// A directory that is there already is not the store's own: as a package it would show whatever
+// somebody else put into it.
 Skill Store::create_in_store(int root, const std::string& name,
                              const boost::json::object& data) const {
   const std::string path = join_path(root_, name);
   const std::string content = build_entry(merged(name, data, {}));
   check_text(content, entry_subject(kEntryFile));
   if (is_hidden(name)) model::refuse(str("Skill directory already exists: ", path));
-  const UniqueFd existing = open_beneath(root, name, O_RDONLY | O_DIRECTORY, Links::refuse);
-  if (existing && !find_entry_file(existing.get())) {
-    write_entry(root, existing.get(), content);
-    return load_package(existing.get(), path, kEntryFile);
-  }
   Staging staging(root, root_);
   const UniqueFd package = staging.make_package();
   staging.replace_file(package.get(), kEntryFile, content);

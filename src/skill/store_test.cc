@@ -140,11 +140,40 @@ TEST(StoreCreate, WritesANewPackage) {
   EXPECT_EQ(scene.tree("skills/tenants/ws-1"), (Names{"demo", "demo/SKILL.md"}));
 }
 
-TEST(StoreCreate, UsesADirectoryThatIsNobodysSkill) {
+TEST(StoreCreate, AdoptsNoDirectoryThatItDidNotMake) {
   const Scene scene;
-  scene.put("skills/demo/data.txt", "kept");
-  scene.store().create(object(R"({"name": "demo"})"));
-  EXPECT_EQ(scene.tree(), (Names{"demo", "demo/SKILL.md", "demo/data.txt"}));
+  scene.put("skills/demo/secret.txt", "kept");
+  EXPECT_EQ(refusal_of([&] { scene.store().create(object(R"({"name": "demo"})")); }),
+            "Skill directory already exists: " + scene.root() + "/demo");
+  std::filesystem::create_directory(scene.root() + "/empty");
+  EXPECT_EQ(refusal_of([&] { scene.store().create(object(R"({"name": "empty"})")); }),
+            "Skill directory already exists: " + scene.root() + "/empty");
+  EXPECT_EQ(scene.tree(), (Names{"demo", "demo/secret.txt", "empty"}));
+}
+
+TEST(StoreCreate, DoesNotFollowALinkThatTookThePlaceOfItsRoot) {
+  const Scene scene;
+  scene.put("outside/other/SKILL.md", entry_text("other"));
+  scene.link("outside", "skills");
+  EXPECT_THROW(scene.store().list(), SystemError);
+  EXPECT_THROW(scene.store().create(object(R"({"name": "demo"})")), SystemError);
+  EXPECT_EQ(scene.tree("outside"), (Names{"other", "other/SKILL.md"}));
+}
+
+TEST(StoreCreate, ImportsNothingThatMayNotBeMounted) {
+  const Scene scene;
+  scene.put("workspace/state/SKILL.md", entry_text("state"));
+  const std::string path = scene.workspace() + "/state";
+  const Store store(scene.root(),
+                    {.roots = {scene.workspace()},
+                     .rules = {.protected_paths = {scene.workspace() + "/state/inner"}}});
+  const std::string why =
+      " " + path + " cannot be read: it contains " + path + "/inner, which is never shown to a box";
+  EXPECT_EQ(refusal_of([&] { store.scan_directory(path); }), "scan path" + why);
+  EXPECT_EQ(refusal_of([&] {
+              store.create(object(R"({"name": "n", "package_root": ")" + path + R"("})"));
+            }),
+            "package_root" + why);
 }
 
 TEST(StoreCreate, SaysWhyNot) {

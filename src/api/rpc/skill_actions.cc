@@ -27,15 +27,15 @@ skill::Store store_of(Runtime& runtime, const std::optional<session::Tenant>& te
   const fs::path root = configuration.skills_root();
   if (!tenant) {
     // Hosts of old may bring packages from wherever they may mount directories from.
-    const std::vector<std::string>& roots = configuration.mount_roots();
-    return skill::Store(root, {roots.begin(), roots.end()});
+    return skill::Store(
+        root, {.roots = configuration.mount_roots(), .rules = configuration.mount_rules()});
   }
   const std::string name_space = workspace_namespace(*tenant);
-  std::vector<fs::path> imports;
+  skill::Imports imports{.roots = {}, .rules = configuration.mount_rules()};
   if (configuration.default_workspace()) {
-    imports.push_back(configuration.tenant_workspace(name_space));
+    imports.roots.push_back(configuration.tenant_workspace(name_space));
   }
-  return skill::Store::scoped(root, name_space, imports);
+  return skill::Store::scoped(root, name_space, std::move(imports));
 }
 
 // A managed workspace's skills take no more of the disk than they may.
