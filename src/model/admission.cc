@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/box_spec.h"
 #include "model/field_rules.h"
+#include "model/generation.h"
 #include "model/object_reader.h"
 
 namespace caisson::model {
@@ -55,6 +56,9 @@ AdmissionGrant read_admission_grant(const json::value& value) {
   grant.instance_uuid = required_name(reader, "instance_uuid");
   grant.workspace_uuid = required_name(reader, "workspace_uuid");
   grant.execution_generation = required_integer(reader, "execution_generation", 1);
+  if (grant.execution_generation > kMaxGeneration) {
+    reader.fail("execution_generation", str("must be less than or equal to ", kMaxGeneration));
+  }
   grant.entitlement_revision = required_integer(reader, "entitlement_revision", 1);
   grant.max_sessions = required_integer(reader, "max_sessions", 0);
   grant.max_managed_processes = required_integer(reader, "max_managed_processes", 0);

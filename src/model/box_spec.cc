@@ -120,6 +120,7 @@ BoxSpec read_box_spec(const json::value& value) {
   spec.network = reader.choice("network", spec.network, {NetworkMode::off, NetworkMode::on});
   spec.session_id = trim(reader.required<std::string>("session_id"));
   if (spec.session_id.empty()) refuse("session_id must not be empty");
+  check_text(spec.session_id, "session_id");
   spec.env = reader.optional("env", spec.env);
   check_environment(spec.env, "env");
   spec.image = reader.optional("image", spec.image);

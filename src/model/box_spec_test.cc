@@ -20,6 +20,13 @@ std::string refusal(const std::string& fields) {
   return refusal_of([&] { read(fields); });
 }
 
+TEST(BoxSpec, RefusesANameThatIsNotUtf8) {
+  EXPECT_EQ(refusal_of([] {
+              read_box_spec(boost::json::object{{"session_id", "a\xff"}});
+            }),
+            "session_id must be UTF-8: \"a\xEF\xBF\xBD\"");
+}
+
 TEST(ReadBoxSpec, FillsInTheDefaults) {
   const BoxSpec spec = read("");
   EXPECT_EQ(spec, BoxSpec{.session_id = "s1"});

@@ -3,6 +3,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::model {
 
@@ -41,6 +42,10 @@ std::string host_path(std::string_view text, std::string_view path) {
     refuse(in_object(path, "host_path must be an absolute host path"));
   }
   return std::string(trimmed);
+}
+
+void check_text(std::string_view text, std::string_view name) {
+  if (!is_utf8(text)) refuse(str(name, " must be UTF-8: \"", printable(text), "\""));
 }
 
 void check_environment(const std::map<std::string, std::string>& env, std::string_view path) {

@@ -18,6 +18,9 @@ std::string box_path(std::string_view text, std::string_view name, std::string_v
 // A path on the host, POSIX or Windows: trimmed, absolute; POSIX paths are made normal.
 std::string host_path(std::string_view text, std::string_view path = {});
 
+// A name that is kept and shown. What comes as JSON is UTF-8; names also come by other ways.
+void check_text(std::string_view text, std::string_view name);
+
 // Refuses names that cannot be told from their value in "NAME=value".
 void check_environment(const std::map<std::string, std::string>& env, std::string_view path);
 

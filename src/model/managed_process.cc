@@ -69,6 +69,7 @@ ManagedProcessSpec read_managed_process_spec(const json::value& value, const std
   ObjectReader reader(value, path);
   ManagedProcessSpec spec;
   spec.process_id = reader.optional("process_id", spec.process_id);
+  check_text(spec.process_id, "process_id");
   spec.command = trim(reader.required<std::string>("command"));
   if (spec.command.empty()) refuse("command must not be empty");
   spec.args = reader.optional("args", spec.args);

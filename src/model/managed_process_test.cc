@@ -18,6 +18,14 @@ std::string refusal(const char* text) {
   return refusal_of([&] { read(text); });
 }
 
+TEST(ManagedProcessSpec, RefusesAnIdThatIsNotUtf8) {
+  EXPECT_EQ(
+      refusal_of([] {
+        read_managed_process_spec(boost::json::object{{"command", "x"}, {"process_id", "\xc3"}});
+      }),
+      "process_id must be UTF-8: \"\xEF\xBF\xBD\"");
+}
+
 TEST(ReadManagedProcessSpec, FillsInTheDefaults) {
   const ManagedProcessSpec spec = read(R"({"command": " python ", "unknown": 1})");
   EXPECT_EQ(spec, ManagedProcessSpec{.command = "python"});

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace caisson::net {
 
@@ -39,6 +40,8 @@ std::string decode(std::string_view text) {
     out.push_back(static_cast<char>(byte));
     i += 2;
   }
+  // What it names is kept and shown, and everything that is shown is text.
+  if (!is_utf8(out)) refuse("what is percent-encoded must be UTF-8");
   return out;
 }
 

@@ -14,6 +14,14 @@ Path path_of(std::string_view target) {
   return parse_target("GET", target).path;
 }
 
+TEST(Target, IsUtf8WhenItIsDecoded) {
+  EXPECT_EQ(path_of("/%C3%A9%e2%82%ac"), Path{"é€"});
+  for (const char* target : {"/%ff", "/a%ffb", "/%c3", "/%c3/%a9", "/%c0%af", "/%ed%a0%80",
+                             "/%f4%90%80%80", "/x?%ff=1", "/x?a=%ff", "/x?a=%c3&b=%a9"}) {
+    EXPECT_THROW(parse_target("GET", target), Error) << target;
+  }
+}
+
 TEST(Target, DividesThePathBeforeItDecodes) {
   EXPECT_EQ(path_of("/"), Path{});
   EXPECT_EQ(path_of("/v1/a%2Fb/exec"), (Path{"v1", "a/b", "exec"}));

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "model/generation.h"
 #include "model/object_reader.h"
 #include "model/python_text.h"
 
@@ -133,6 +134,10 @@ session::Tenant read_context(const json::value& value) {
                                       binding ? model::Coercion::strict : model::Coercion::lax);
   if (tenant.generation < 1) {
     reader.fail("placement_generation", "placement_generation must be greater than or equal to 1");
+  }
+  if (tenant.generation > model::kMaxGeneration) {
+    reader.fail("placement_generation",
+                str("placement_generation must be less than or equal to ", model::kMaxGeneration));
   }
   if (binding) {
     check_binding(reader);

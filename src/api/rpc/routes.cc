@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/utf8.h"
+#include "model/generation.h"
 #include "model/timestamp.h"
 #include "net/guard.h"
 #include "net/handshake.h"
@@ -110,10 +112,11 @@ Task<void> serve_host(Runtime& runtime, net::Exchange& exchange) {
   co_await channel.close();
 }
 
-// "1", not "01" or "+1".
-std::optional<std::int64_t> canonical_number(std::string_view text) {
+// A generation: "1", not "01" or "+1".
+std::optional<std::int64_t> canonical_generation(std::string_view text) {
   const auto number = parse_integer(text);
   if (!number || *number < 1 || str(*number) != text) return std::nullopt;
+  if (*number > model::kMaxGeneration) return std::nullopt;
   return *number;
 }
 
@@ -126,8 +129,10 @@ std::optional<session::Tenant> relay_tenant(Runtime& runtime, const net::Exchang
   const std::string* generation = request.find(kGenerationHeader);
   if (workspace == nullptr || generation == nullptr) return std::nullopt;
   const std::string_view name = trim(*workspace);
-  const std::optional<std::int64_t> number = canonical_number(trim(*generation));
-  if (name.empty() || name.size() > kMaxWorkspace || !number) return std::nullopt;
+  const std::optional<std::int64_t> number = canonical_generation(trim(*generation));
+  if (name.empty() || name.size() > kMaxWorkspace || !is_utf8(name) || !number) {
+    return std::nullopt;
+  }
   session::Tenant tenant{.instance = runtime.door().trusted_instance(),
                          .workspace = std::string(name),
                          .generation = *number};

@@ -101,6 +101,8 @@ def test_host_actions_need_none(rpc, action, context):
         ({"workspace_uuid": ""}, "must not be empty"),
         ({"workspace_uuid": 5}, ""),
         ({"placement_generation": 0}, "placement_generation must be greater than or equal to 1"),
+        ({"placement_generation": 2**31}, "placement_generation must be less than or equal to 2147483647"),
+        ({"placement_generation": 10**30}, "placement_generation must be less than or equal to 2147483647"),
         ({"placement_generation": "x"}, ""),
         ({"installation_uuid": " "}, "must not be empty"),
         ({"unknown": 1}, ""),
