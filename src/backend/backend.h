@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "backend/box.h"
 #include "model/box_spec.h"
 #include "model/isolation.h"
+#include "model/mount_rules.h"
 
 namespace caisson::backend {
 
@@ -42,9 +44,9 @@ class Backend {
   virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                            std::vector<UniqueFd> fds) = 0;
 
-  // Directories of the host that new boxes may show parts of, resolved; empty: all but what never
-  // may.
-  virtual void set_mount_roots(std::vector<std::string> roots) = 0;
+  // Which directories of the host a new box may show, asked for each.
+  using MountRulesOf = std::function<model::MountRules(const model::BoxSpec& spec)>;
+  virtual void set_mount_rules(MountRulesOf rules) = 0;
 
   // Lets go of the boxes without ending them: their next owner takes them over. Only what was
   // handed over goes on. Use nothing of the backend afterwards.

@@ -41,6 +41,7 @@
 #include "session/files.h"
 #include "session/processes.h"
 #include "session/registry.h"
+#include "session/tenancy.h"
 #include "store/async_store.h"
 
 namespace caisson::daemon {
@@ -208,6 +209,7 @@ class Daemon {
                    process_settings(options_.config.box.limits)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
     if (hangup_ != Hangup::ignored) signals_.add(SIGHUP);
+    backend_->set_mount_rules([this](const model::BoxSpec& spec) { return rules_for(spec); });
     configuration_.on_change([this](const service::BoxConfiguration& now) { follow(now); });
   }
 
@@ -315,7 +317,14 @@ class Daemon {
   void follow(const service::BoxConfiguration& now) {
     sessions_.set_max_sessions(static_cast<std::size_t>(now.config().limits.max_sessions));
     processes_.set_settings(process_settings(now.config().limits));
-    backend_->set_mount_roots(now.mount_roots());
+  }
+
+  // Whose box it is, the name of its session tells: nobody else can have one of that name.
+  model::MountRules rules_for(const model::BoxSpec& spec) const {
+    model::MountRules rules = configuration_.mount_rules();
+    const std::optional<session::Placement> placement = session::find_placement(spec.session_id);
+    if (placement) rules.name_space = placement->name_space;
+    return rules;
   }
 
   void end_at_second_signal() {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace caisson::model {
 namespace {
@@ -42,6 +43,51 @@ TEST(MountRefusal, KeepsSystemProgramsReadOnly) {
     EXPECT_EQ(mount_refusal(std::string(path) + "/share", MountMode::rw, {}), why);
   }
   EXPECT_EQ(mount_refusal("/usrlocal", MountMode::rw, {}), "");
+}
+
+TEST(MountRefusal, ShowsAWorkspaceWhatIsItsOwn) {
+  const MountRules rules{.protected_paths = {},
+                         .roots = {"/srv"},
+                         .shared = {"/srv/box/default", "/srv/box/skills"},
+                         .name_space = "ws-1"};
+  for (const char* own :
+       {"/srv/box/default/tenants/ws-1", "/srv/box/default/tenants/ws-1/a/b",
+        "/srv/box/skills/tenants/ws-1/skill", "/srv/elsewhere", "/srv/box/other"}) {
+    EXPECT_EQ(mount_refusal(own, MountMode::rw, rules), "") << own;
+    EXPECT_TRUE(hidden_below(own, rules).empty()) << own;
+  }
+  for (const char* others : {"/srv/box/default/tenants/ws-2", "/srv/box/default/tenants/ws-10/x",
+                             "/srv/box/skills/tenants/ws-2/skill", "/srv/box/default/tenants"}) {
+    EXPECT_EQ(mount_refusal(others, MountMode::ro, rules), "it belongs to another workspace");
+  }
+  for (const char* nobodys : {"/srv/box/default", "/srv/box/skills/skill", "/srv/box/default/x"}) {
+    EXPECT_EQ(mount_refusal(nobodys, MountMode::ro, rules), "it does not belong to this workspace");
+  }
+  EXPECT_EQ(mount_refusal("/srv/box", MountMode::ro, rules),
+            "it contains /srv/box/default/tenants, where other workspaces have theirs");
+}
+
+TEST(MountRefusal, FindsAWorkspacesOwnAlsoWhereOneSharedDirectoryIsInAnother) {
+  const MountRules rules{.protected_paths = {},
+                         .roots = {},
+                         .shared = {"/srv/box", "/srv/box/skills"},
+                         .name_space = "ws-1"};
+  EXPECT_EQ(mount_refusal("/srv/box/skills/tenants/ws-1/x", MountMode::rw, rules), "");
+  EXPECT_NE(mount_refusal("/srv/box/skills/tenants/ws-2/x", MountMode::rw, rules), "");
+}
+
+TEST(MountRefusal, ShowsNobodyElseWhatIsAWorkspaces) {
+  const MountRules rules{
+      .protected_paths = {}, .roots = {}, .shared = {"/srv/box/default", "/srv/box/skills"}};
+  for (const char* path : {"/srv/box/default/tenants", "/srv/box/skills/tenants/ws-2/skill"}) {
+    EXPECT_EQ(mount_refusal(path, MountMode::ro, rules), "it belongs to another workspace");
+  }
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(mount_refusal("/srv/box", MountMode::rw, rules), "");
+  EXPECT_EQ(hidden_below("/srv/box", rules),
+            (Paths{"/srv/box/default/tenants", "/srv/box/skills/tenants"}));
+  EXPECT_EQ(hidden_below("/srv/box/default", rules), (Paths{"/srv/box/default/tenants"}));
+  EXPECT_EQ(hidden_below("/srv/box/default/x", rules), Paths{});
 }
 
 TEST(MountRefusal, ProtectsOurOwnState) {

@@ -23,7 +23,6 @@ namespace {
 constexpr const char* kHostRoot = "box.local.host_root";
 constexpr const char* kWorkspace = "box.local.default_workspace";
 constexpr const char* kSkills = "box.local.skills_root";
-constexpr const char* kTenants = "tenants";
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::validation_error, sentence);
@@ -98,7 +97,9 @@ BoxConfiguration::BoxConfiguration(model::BoxConfig config,
       config_(std::move(config)),
       operators_places_(places_of(operators_.local)),
       places_(operators_places_),
-      rules_{.protected_paths = {}, .roots = resolved_roots(operators_.local.allowed_mount_roots)} {
+      rules_{.protected_paths = {},
+             .roots = resolved_roots(operators_.local.allowed_mount_roots),
+             .shared = shared_of(places_)} {
   for (const std::string& path : protected_paths) {
     rules_.protected_paths.push_back(resolved(path, "protected path"));
   }
@@ -114,6 +115,12 @@ BoxConfiguration::Places BoxConfiguration::places_of(const model::LocalConfig& l
   }
   places.skills = below_root(local, with_home(local.skills_root), kSkills);
   return places;
+}
+
+std::vector<std::string> BoxConfiguration::shared_of(const Places& places) {
+  std::vector<std::string> shared{*places.skills};
+  if (places.workspace) shared.push_back(*places.workspace);
+  return shared;
 }
 
 // What the operator named, or what is in force already, is not the host's to name.
@@ -175,12 +182,13 @@ void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in
   config_ = std::move(next);
   places_ = std::move(places);
   rules_.roots = std::move(allowed);
+  rules_.shared = shared_of(places_);
   if (on_change_) on_change_(*this);
 }
 
 fs::path BoxConfiguration::tenant_workspace(const std::string& name_space) const {
   if (!places_.workspace) refuse("box.local.default_workspace is not set");
-  return fs::path(*places_.workspace) / kTenants / name_space;
+  return fs::path(*places_.workspace) / model::kTenants / name_space;
 }
 
 std::string BoxConfiguration::backend_refusal(std::string_view name) const {

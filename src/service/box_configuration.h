@@ -46,6 +46,7 @@ class BoxConfiguration {
   // Directories of the host that boxes may show, resolved: the operator's, and those of the
   // configuration in force when its sender may name any.
   const std::vector<std::string>& mount_roots() const { return rules_.roots; }
+  // The same, with what no box may show, and where workspaces have their own.
   const model::MountRules& mount_rules() const { return rules_; }
 
   // Directories are absolute and were resolved and judged when they were configured. Whoever opens
@@ -69,6 +70,7 @@ class BoxConfiguration {
     std::optional<std::string> skills;  // there always is one
   };
   static Places places_of(const model::LocalConfig& local);
+  static std::vector<std::string> shared_of(const Places& places);
   void judge(const Places& named, Roots roots) const;
   void take_roots(model::LocalConfig& local, Roots roots, std::vector<std::string>& allowed) const;
 

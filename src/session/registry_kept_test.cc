@@ -50,7 +50,7 @@ class SlowToAdopt final : public backend::Backend {
     if (lost_.contains(description)) throw Error(ErrorCode::box_lost, "it has ended");
     co_return co_await real_.create(std::move(spec));
   }
-  void set_mount_roots(std::vector<std::string>) override {}
+  void set_mount_rules(MountRulesOf) override {}
   void abandon() override {}
   Task<void> stop() override { return real_.stop(); }
 

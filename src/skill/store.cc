@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kTenants = "tenants";
+using model::kTenants;
 
 std::size_t text_bytes(const Skill& skill) {
   return skill.name.size() + skill.display_name.size() + skill.description.size() +

@@ -32,6 +32,7 @@ skill::Store store_of(Runtime& runtime, const std::optional<session::Tenant>& te
   }
   const std::string name_space = workspace_namespace(*tenant);
   skill::Imports imports{.roots = {}, .rules = configuration.mount_rules()};
+  imports.rules.name_space = name_space;
   if (configuration.default_workspace()) {
     imports.roots.push_back(configuration.tenant_workspace(name_space));
   }

@@ -33,7 +33,7 @@ class Fake final : public Backend {
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds) override;
-  void set_mount_roots(std::vector<std::string>) override {}
+  void set_mount_rules(MountRulesOf) override {}
   Task<void> begin_adoption(std::vector<std::string>) override { co_return; }
   void abandon() override {}
   Task<void> stop() override;

@@ -1,11 +1,13 @@
 #include "backend/native/box_mounts.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <utility>
 
 #include "backend/native/identity.h"
 #include "backend/native/mount_point.h"
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -29,9 +31,53 @@ void make_nested_mount_points(const std::vector<WantedMount>& wanted) {
   }
 }
 
+MountSource open_empty(const std::filesystem::path& empty) {
+  MountSource source;
+  source.place = make_directories(empty.native());
+  source.resolved = empty.native();
+  struct stat info {};
+  check_syscall(source.resolved, ::fstat(source.place.get(), &info));
+  source.device = info.st_dev;
+  source.inode = info.st_ino;
+  return source;
+}
+
+// Made now if it is missing, because the box may live to see it made. Where the daemon cannot make
+// it, no workspace will have anything in it.
+bool is_to_be_covered(const std::string& hidden) {
+  if (!open_absolute(hidden.substr(0, hidden.rfind('/')), O_PATH | O_DIRECTORY)) return false;
+  try {
+    make_directories(hidden);
+    return true;
+  } catch (const SystemError& error) {
+    const UniqueFd found = open_absolute(hidden, O_PATH);
+    if (!found && errno == ENOENT) return false;
+    throw Error(ErrorCode::mount_refused,
+                str(error.what(),
+                    ": it is where workspaces have their directories and cannot be "
+                    "hidden; remove it"));
+  }
+}
+
+void cover_hidden(std::vector<WantedMount>& wanted, const model::MountRules& rules,
+                  const std::filesystem::path& empty) {
+  std::vector<WantedMount> covers;
+  for (const WantedMount& mount : wanted) {
+    for (const std::string& hidden : model::hidden_below(mount.source.resolved, rules)) {
+      if (!is_to_be_covered(hidden)) continue;
+      covers.push_back({.source = open_empty(empty),
+                        .target = mount.target + hidden.substr(mount.source.resolved.size()),
+                        .mode = model::MountMode::ro,
+                        .translated = false});
+    }
+  }
+  for (WantedMount& cover : covers) wanted.push_back(std::move(cover));
+}
+
 }  // namespace
 
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules) {
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules,
+                                     const std::filesystem::path& empty) {
   std::vector<WantedMount> wanted;
   const auto add = [&](const std::string& path, const std::string& target, model::MountMode mode) {
     if (mode == model::MountMode::none) return;
@@ -39,12 +85,14 @@ std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::Mo
       throw Error(ErrorCode::mount_refused,
                   str("nothing can be mounted at ", printable(target), ": ", why));
     }
-    wanted.push_back({open_mount_source(path, mode, rules), target, mode});
+    wanted.push_back(
+        {.source = open_mount_source(path, mode, rules), .target = target, .mode = mode});
   };
   if (spec.host_path) add(*spec.host_path, spec.mount_path, spec.host_path_mode);
   for (const model::MountSpec& mount : spec.extra_mounts) {
     add(mount.host_path, mount.mount_path, mount.mode);
   }
+  cover_hidden(wanted, rules, empty);
   make_nested_mount_points(wanted);
   return wanted;
 }
@@ -55,7 +103,7 @@ Task<std::string> prepare_mounts(std::vector<WantedMount> wanted, bool translate
   std::string problem;
   for (const WantedMount& mount : wanted) {
     int map = -1;
-    if (translate) {
+    if (translate && mount.translated) {
       map = co_await Slots::workspace_map(slot, launcher, mount.source.owner, mount.source.group);
     }
     UniqueFd prepared;

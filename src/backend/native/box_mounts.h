@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,11 +20,14 @@ struct WantedMount {
   MountSource source;
   std::string target;
   model::MountMode mode = model::MountMode::rw;
+  bool translated = true;  // its owners become the payload's
 };
 
-// Opens every host path of the spec and makes the mount points of mounts inside mounts. Throws
-// mount_refused.
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules);
+// Opens every host path of the spec and makes the mount points of mounts inside mounts. What lies
+// in them and the box must not see is covered by `empty`, a directory that is made if it is
+// missing. Throws mount_refused.
+std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules,
+                                     const std::filesystem::path& empty);
 
 // Adds the mounts to the request, with the payload as the owner of what their owners have. Gives
 // the reason when a file system cannot do that; its mount is then there with the owners as they

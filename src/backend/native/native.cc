@@ -171,8 +171,8 @@ std::string_view Native::name() const {
   return impl_->options.name;
 }
 
-void Native::set_mount_roots(std::vector<std::string> roots) {
-  impl_->options.mount_roots = std::move(roots);
+void Native::set_mount_rules(MountRulesOf rules) {
+  impl_->mount_rules_of = std::move(rules);
 }
 
 Task<void> Native::begin_adoption(std::vector<std::string> descriptions) {

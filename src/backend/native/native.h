@@ -40,7 +40,7 @@ class Native final : public Backend {
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds) override;
-  void set_mount_roots(std::vector<std::string> roots) override;
+  void set_mount_rules(MountRulesOf rules) override;
   Task<void> begin_adoption(std::vector<std::string> descriptions) override;
   void abandon() override;
   Task<void> stop() override;

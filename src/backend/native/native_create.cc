@@ -57,9 +57,16 @@ void LateGuest::wait(const Timer& timer, std::weak_ptr<GuestChannel> channel, in
   });
 }
 
-model::MountRules Native::Impl::mount_rules() const {
-  return {.protected_paths = {options.state_dir.native(), runtime_directory().native()},
-          .roots = options.mount_roots};
+model::MountRules Native::Impl::mount_rules(const model::BoxSpec& spec) const {
+  model::MountRules rules;
+  if (mount_rules_of) {
+    rules = mount_rules_of(spec);
+  } else {
+    rules.roots = options.mount_roots;
+  }
+  rules.protected_paths.push_back(options.state_dir.native());
+  rules.protected_paths.push_back(runtime_directory().native());
+  return rules;
 }
 
 // A file system that cannot translate owners lacks a layer: it is refused or, accepted, reported.
@@ -130,7 +137,8 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
   sweep_again();
   model::IsolationReport report = expect(spec);
   require_layers(report, accepted);
-  std::vector<WantedMount> wanted = open_mounts(spec, mount_rules());
+  std::vector<WantedMount> wanted =
+      open_mounts(spec, mount_rules(spec), runtime_directory() / "empty");
   const std::shared_ptr<Template> root = co_await templates.get(spec.image);
   const std::shared_ptr<LauncherClient> launcher = root->launcher;
   const Slots::Lease slot = co_await slots->take(launcher);

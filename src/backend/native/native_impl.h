@@ -66,7 +66,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   model::IsolationReport expect(const model::BoxSpec& spec,
                                 const std::optional<NetworkProbe>& probed = std::nullopt);
   boost::asio::thread_pool& workers();
-  model::MountRules mount_rules() const;
+  model::MountRules mount_rules(const model::BoxSpec& spec) const;
   CgroupLimits limits_of(const model::BoxSpec& spec) const;
   std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name);
   void judge_translation(const std::string& problem, model::IsolationReport& report,
@@ -94,6 +94,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
 
   boost::asio::any_io_executor executor;
   Options options;
+  MountRulesOf mount_rules_of;  // empty: the roots of the options
   ImageStore images;
   Host host;
   Inheritance inherited;
