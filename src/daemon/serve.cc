@@ -302,6 +302,7 @@ class Daemon {
     api::rpc::Connection connection(executor_, runtime, *stdio_,
                                     {.instance = options_.langbot.trusted_instance,
                                      .legacy = options_.langbot.trusted_instance.empty(),
+                                     .names_instance = true,
                                      .shown_token = true,
                                      .share = share});
     co_await connection.run();

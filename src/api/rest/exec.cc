@@ -50,7 +50,7 @@ const std::string* find_key(const net::Request& request) {
 
 session::ExecRequest read_request(const net::Exchange& exchange, const std::string& body) {
   json::value value = parse_body(body, metered(exchange.share()));
-  if (value.is_object()) value.as_object()["session_id"] = exchange.param("id");
+  if (value.is_object()) value.as_object()["session_id"] = acting_session(exchange);
   session::ExecRequest request;
   request.spec = model::read_exec_request(value);
   request.options = model::read_exec_options(value);

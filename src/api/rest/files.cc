@@ -69,7 +69,7 @@ Task<void> download(session::Registry& sessions, session::Files& files, net::Exc
   std::string path = path_of(exchange);
   const Watch watch(exchange);
   session::Files::Download content =
-      co_await files.get(sessions.use(exchange.param("id")), std::move(path), watch.wish());
+      co_await files.get(sessions.use(acting_session(exchange)), std::move(path), watch.wish());
   std::vector<net::Header> headers{{"X-File-Size", std::to_string(content.size())}};
   co_await exchange.begin(200, "application/octet-stream", std::move(headers));
   while (std::optional<std::string> piece = co_await content.next()) {
@@ -82,7 +82,7 @@ Task<void> list(session::Registry& sessions, session::Files& files, net::Exchang
   std::string path = path_of(exchange);
   const Watch watch(exchange);
   const std::vector<session::FileEntry> entries =
-      co_await files.list(sessions.use(exchange.param("id")), std::move(path), watch.wish());
+      co_await files.list(sessions.use(acting_session(exchange)), std::move(path), watch.wish());
   json::array array;
   for (const session::FileEntry& entry : entries) {
     array.push_back(json::object{{"name", entry.name},
@@ -100,7 +100,7 @@ Task<void> upload(session::Registry& sessions, session::Files& files, net::Excha
   const unsigned mode = mode_of(exchange);
   const Watch watch(exchange);
   session::Files::Upload target =
-      co_await files.put(sessions.use(exchange.param("id")), path, mode, watch.wish());
+      co_await files.put(sessions.use(acting_session(exchange)), path, mode, watch.wish());
   std::uint64_t size = 0;
   while (std::optional<std::string> piece = co_await exchange.read_some()) {
     size += piece->size();
@@ -114,7 +114,7 @@ Task<void> upload(session::Registry& sessions, session::Files& files, net::Excha
 Task<void> remove(session::Registry& sessions, session::Files& files, net::Exchange& exchange) {
   const std::string path = path_of(exchange);
   const Watch watch(exchange);
-  co_await files.remove(sessions.use(exchange.param("id")), path, watch.wish());
+  co_await files.remove(sessions.use(acting_session(exchange)), path, watch.wish());
   net::Response response = json_response(200, json::object{{"deleted", path}});
   co_await exchange.reply(std::move(response));
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "session/tenancy.h"
 
 namespace caisson::api::rest {
 
@@ -29,6 +30,17 @@ json::value parse_body(const std::string& body, json::storage_ptr storage) {
                 str("the body is not JSON: ", error.message(), " at byte ", read));
   }
   return parser.release();
+}
+
+std::string acting_session(const net::Exchange& exchange) {
+  std::string id = exchange.param("id");
+  if (session::find_placement(trim(id))) {
+    throw Error(ErrorCode::forbidden,
+                str("session ", printable(id),
+                    " is a workspace's: only its LangBot host can use it, with the workspace's "
+                    "context; choose another name"));
+  }
+  return id;
 }
 
 net::Response json_response(int status, const json::value& value) {

@@ -138,7 +138,7 @@ Task<void> answer_output(const session::ManagedProcess& process, net::Exchange& 
 void add_process_routes(net::Router& router, session::Processes& processes) {
   router.add("POST", "/v1/sessions/{id}/managed-process",
              [&processes](net::Exchange& exchange) -> Task<void> {
-               const std::string id = exchange.param("id");
+               const std::string id = acting_session(exchange);
                const std::string body = co_await exchange.read_body();
                model::ManagedProcessSpec spec = read_spec(body);
                const auto process = co_await processes.start(id, std::move(spec));
@@ -188,7 +188,8 @@ void add_process_routes(net::Router& router, session::Processes& processes) {
 
   router.add("POST", "/v1/sessions/{id}/managed-process/{process}/signal",
              [&processes](net::Exchange& exchange) -> Task<void> {
-               const auto process = processes.get(exchange.param("id"), exchange.param("process"));
+               const auto process =
+                   processes.get(acting_session(exchange), exchange.param("process"));
                const std::string body = co_await exchange.read_body();
                process->signal(read_signal(body));
                json::value shown = to_json(*process);

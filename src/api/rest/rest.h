@@ -22,6 +22,11 @@ namespace caisson::api::rest {
 // fault. Nesting is bounded, so that nothing behind this can be driven too deep.
 boost::json::value parse_body(const std::string& body, boost::json::storage_ptr storage = {});
 
+// The session that the path names, for whoever runs something in it or touches its files. Throws
+// forbidden for a workspace's: that is for its host, who acts with its context. Others may look at
+// it and remove it.
+std::string acting_session(const net::Exchange& exchange);
+
 net::Response json_response(int status, const boost::json::value& value);
 
 boost::json::object to_json(const session::SessionView& view);

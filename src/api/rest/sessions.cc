@@ -64,7 +64,7 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
 
   router.add("POST", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
     const std::string body = co_await exchange.read_body();
-    model::BoxSpec spec = read_spec(exchange.param("id"), body);
+    model::BoxSpec spec = read_spec(acting_session(exchange), body);
     const session::SessionView view = co_await sessions.create(std::move(spec));
     net::Response response = json_response(201, to_json(view));
     co_await exchange.reply(std::move(response));

@@ -25,6 +25,7 @@ enum class Scope {
 struct Call {
   Runtime& runtime;
   Transfers& transfers;
+  std::string instance;      // that the host is of; empty: it names none
   bool legacy = false;       // from a host of old
   bool shown_token = false;  // or came by standard input: whoever sent it started the daemon
   Domain domain;

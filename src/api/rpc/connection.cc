@@ -212,11 +212,18 @@ std::string Connection::fitting_answer(const std::string& sequence, json::object
   return answer_text(sequence, data, host_.max_answer);
 }
 
-// The instance must be the one that may speak here. A host of old may have begun to say it.
+// The instance must be the one that may speak here, and the connection must have said that it is
+// its own. By standard input a host says so with its first context.
 void Connection::check_context(const Request& request) {
   if (!request.tenant) return;
   const std::string& instance = request.tenant->instance;
   Door& door = runtime_.door();
+  if (host_.instance.empty() && !host_.names_instance) {
+    throw Error(ErrorCode::forbidden,
+                str("Box action context on a connection that names no instance: connect with the "
+                    "header ",
+                    kInstanceHeader));
+  }
   if (host_.instance.empty() && door.trust(instance)) {
     host_.instance = instance;
     presence_.emplace(door, instance);
@@ -234,6 +241,7 @@ Task<json::object> Connection::perform(Request request,
   check_context(request);
   Call call{.runtime = runtime_,
             .transfers = transfers_,
+            .instance = host_.instance,
             .legacy = host_.legacy && !request.tenant,
             .shown_token = host_.shown_token,
             .domain = request.tenant ? Domain(*request.tenant) : Domain(),

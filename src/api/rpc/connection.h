@@ -30,6 +30,7 @@ class Channel {
 struct Host {
   std::string instance;          // empty: a host of old, or one that has not said it yet
   bool legacy = false;           // may act without a context
+  bool names_instance = false;   // by its first context, where it has no headers to say it
   bool shown_token = false;      // or is whoever started the daemon
   bool splits_messages = false;  // long ones come in pieces, each a message of its own
   std::size_t max_answer = kMaxMessage;

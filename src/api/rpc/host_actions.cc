@@ -55,10 +55,11 @@ std::string read_marker(const std::filesystem::path& workspace, const std::strin
   }
 }
 
-// A grant or revocation is about the instance that may speak here, and no other.
+// A grant or revocation is about the instance that may speak here, and comes from it.
 template <typename Paper>
 void check_instance(const Call& call, const Paper& paper, std::string_view what) {
-  if (paper.instance_uuid == call.runtime.door().trusted_instance()) return;
+  const std::string& trusted = call.runtime.door().trusted_instance();
+  if (paper.instance_uuid == trusted && call.instance == trusted) return;
   throw Error(ErrorCode::forbidden, str(what, " does not match the trusted instance"));
 }
 

@@ -142,8 +142,8 @@ std::optional<session::Tenant> relay_tenant(Runtime& runtime, const net::Exchang
   return tenant;
 }
 
-// Users of the daemon say nothing of LangBot. A tenant's processes are only for those who speak our
-// own protocol, as an operator's tools do: hosts of old know no tenants.
+// Users of the daemon say nothing of LangBot. A tenant's processes they may look at, in our own
+// protocol, as an operator's tools do; whoever writes to them acts for the tenant.
 std::optional<net::Response> refuse_user(Runtime& runtime, const net::Exchange& exchange,
                                          const std::string& session_id) {
   const net::Request& request = exchange.request();
@@ -154,7 +154,9 @@ std::optional<net::Response> refuse_user(Runtime& runtime, const net::Exchange& 
   if (!(ours ? door.is_user(request, peer) : door.may_come(request, peer))) {
     throw Error(ErrorCode::unauthorized, net::unauthorized_message(peer));
   }
-  if (ours || !session::find_placement(session_id)) return std::nullopt;
+  const std::string* mode = request.find_query("attach");
+  const bool looks = ours && mode != nullptr && *mode == "observe";
+  if (looks || !session::find_placement(session_id)) return std::nullopt;
   return unauthorized("the session is a tenant's", peer);
 }
 

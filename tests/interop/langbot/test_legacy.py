@@ -112,10 +112,11 @@ def test_tenant_actions_are_refused_where_admission_is_required(start_daemon):
 # Rules 3 and 4: contexts.
 
 
-def test_a_context_on_a_legacy_connection_makes_it_a_tenant(legacy, tenant, name):
+def test_a_context_on_a_legacy_connection_is_refused(legacy, tenant, name):
     tenant.create("s")
-    answer = legacy.ok("box_get_sessions", {}, tenant.context)
-    assert [one["session_id"] for one in answer["sessions"]] == ["s"]
+    message = legacy.error("box_get_sessions", {}, tenant.context)
+    assert message.startswith("PermissionError: Box action context on a connection that names no instance")
+    legacy.ping()
 
 
 def test_a_connection_with_headers_needs_contexts(rpc):
