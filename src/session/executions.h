@@ -25,12 +25,12 @@
 namespace caisson::session {
 
 struct ExecutionSettings {
-  std::chrono::seconds ttl{600};  // of an answer, from the end of its command
+  std::chrono::seconds ttl{600};  // of an answer, from the end of its command or our start
   std::size_t max_count = 1000;   // running ones included
   std::size_t max_bytes = 64u << 20;
 };
 
-// Expiry is measured on the one; the other bridges restarts.
+// Expiry is measured on the one; the other is shown.
 struct ExecutionClocks {
   std::function<Deadline()> steady;
   std::function<model::Timestamp()> wall;

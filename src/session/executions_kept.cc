@@ -14,26 +14,22 @@ ExecutionClocks real_clocks() {
   return {.steady = [] { return Clock::now(); }, .wall = [] { return model::now(); }};
 }
 
-// Whatever became of the clock meanwhile, nothing is kept for longer than from now on.
+// The wall clock may have been set meanwhile, and a record that is forgotten too early lets its
+// command run twice: all are kept for their whole time from now on, in the order of their ends.
+// Their number and their bytes are bounded all the same.
 Task<void> Executions::start() {
-  const Deadline now = clocks_.steady();
-  const model::Timestamp wall = clocks_.wall();
+  const Deadline expires = clocks_.steady() + settings_.ttl;
   std::vector<ExecutionRecord> interrupted;
   for (ExecutionRecord& record : co_await store_.executions()) {
     if (record.state == State::running) {
       record.state = State::interrupted;
-      record.ended_at = wall;
+      record.ended_at = clocks_.wall();
       interrupted.push_back(record);
     }
-    const auto age = std::max(wall - record.ended_at, model::Timestamp::duration(0));
     entries_[record.id] = {.request_hash = std::move(record.request_hash),
                            .created_at = record.created_at};
-    end_entry(record.id, record.state, static_cast<std::size_t>(record.answer_bytes),
-              now + settings_.ttl - std::min<model::Timestamp::duration>(age, settings_.ttl));
+    end_entry(record.id, record.state, static_cast<std::size_t>(record.answer_bytes), expires);
   }
-  ended_.sort(
-      [this](const Id& a, const Id& b) { return entries_.at(a).expires < entries_.at(b).expires; });
-  expire();
   make_room(0, 0);
   std::erase_if(interrupted, [this](const auto& record) { return !entries_.contains(record.id); });
   try {

@@ -49,11 +49,8 @@ std::optional<ExecutionRecord> read_execution(const Statement& row) {
 void write(const Database& database, const ExecutionRecord& record) {
   database
       .prepare(
-          "INSERT INTO executions (session_id, key, request_hash, state, created_at, ended_at,"
-          " answer, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-          " ON CONFLICT (session_id, key) DO UPDATE SET request_hash = excluded.request_hash,"
-          " state = excluded.state, created_at = excluded.created_at,"
-          " ended_at = excluded.ended_at, answer = excluded.answer, checksum = excluded.checksum")
+          "INSERT OR REPLACE INTO executions (session_id, key, request_hash, state, created_at,"
+          " ended_at, answer, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
       .bind(1, record.id.session_id)
       .bind(2, record.id.key)
       .bind(3, record.request_hash)

@@ -44,7 +44,7 @@ inline constexpr std::string_view kSelectExecutions =
 // nullopt when the row is not what was written.
 std::optional<ExecutionRecord> read_execution(const Statement& row);
 
-// Insert or replace.
+// Insert or replace: it is the last one then, in the order of rowids.
 void write(const Database& database, const ExecutionRecord& record);
 void remove(const Database& database, const ExecutionId& id);
 

@@ -58,10 +58,13 @@ TEST(StoredExecutions, AreThereAfterItIsOpenedAgain) {
 TEST(StoredExecutions, AreListedInTheOrderOfTheirEnds) {
   const TemporaryDirectory directory;
   Store store(directory / "caisson.db");
-  store.put_executions({ended("late", 30, "l"), ended("early", 10, "e"), ended("middle", 20, "m")});
+  store.put_executions({ended("second", 10, ""), ended("first", 30, "f")});
+  store.put_executions({ended("third", 20, "t")});
+  store.put_executions({ended("second", 5, "s")});  // ends after all; the clock was set back
+  store.put_executions({ended("last", 1, "l")});
   std::vector<std::string> keys;
   for (const ExecutionRecord& record : store.executions()) keys.push_back(record.id.key);
-  EXPECT_THAT(keys, ElementsAre("early", "middle", "late"));
+  EXPECT_THAT(keys, ElementsAre("first", "third", "second", "last"));
 }
 
 TEST(StoredExecutions, GoByIdAndBySession) {

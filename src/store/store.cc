@@ -1,6 +1,5 @@
 #include "store/store.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/str.h"
@@ -152,9 +151,6 @@ std::vector<ExecutionRecord> Store::executions() const {
     record->answer = std::string();
     list.push_back(*std::move(record));
   }
-  // Not by SQLite, which would sort the answers with them.
-  std::stable_sort(list.begin(), list.end(),
-                   [](const auto& a, const auto& b) { return a.ended_at < b.ended_at; });
   return list;
 }
 
