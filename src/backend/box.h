@@ -59,6 +59,7 @@ struct ProcessExit {
   std::chrono::microseconds system_time{0};
   std::uint64_t peak_memory_bytes =
       0;  // largest resident set of the process and its waited-for children
+  std::chrono::microseconds ago{0};  // when wait() told of it, the end was so long past
   bool operator==(const ProcessExit&) const = default;
 };
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "base/uptime.h"
 
 namespace caisson::backend {
 
@@ -107,6 +108,8 @@ class GuestProcess final : public Process {
     exit.user_time = std::chrono::microseconds(report.user_us);
     exit.system_time = std::chrono::microseconds(report.system_us);
     exit.peak_memory_bytes = report.peak_memory_bytes;
+    const std::uint64_t now = uptime_us();
+    exit.ago = std::chrono::microseconds(now - std::min(report.ended_us, now));
     exit.oom_kills = resources_->oom_kills() - state_->oom_kills_before;
     co_return exit;
   }

@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/seqpacket.h"
+#include "base/uptime.h"
 #include "guest/prove.h"
 #include "guest/step_error.h"
 #include "wire/guest.h"
@@ -289,6 +290,7 @@ class Guest {
     for (;;) {
       int status = 0;
       rusage usage{};
+      const std::uint64_t now = uptime_us();  // before: the pid is gone for all with the call
       const pid_t pid = ::wait4(-1, &status, WNOHANG, &usage);
       if (pid == 0) return;
       if (pid < 0) {
@@ -306,7 +308,8 @@ class Guest {
           .status = status,
           .user_us = microseconds(usage.ru_utime),
           .system_us = microseconds(usage.ru_stime),
-          .peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
+          .peak_memory_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024,
+          .ended_us = now};
       if (child->remember) remember(exited);
       send(exited);
       forget_old();

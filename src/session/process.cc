@@ -80,8 +80,9 @@ ProcessEnd unseen_end(std::string reason) {
   return end;
 }
 
+// It may have ended while there was no daemon.
 ProcessEnd end_of(const backend::ProcessExit& exit) {
-  ProcessEnd end{.at = model::now(), .exit_code = {}, .signal = {}};
+  ProcessEnd end{.at = model::now() - exit.ago, .exit_code = {}, .signal = {}};
   if (exit.signal != 0) {
     end.signal = exit.signal;
   } else {

@@ -125,6 +125,7 @@ void put_exited(Writer& w, const Exited& m) {
   w.put(m.user_us);
   w.put(m.system_us);
   w.put(m.peak_memory_bytes);
+  w.put(m.ended_us);
 }
 std::string write(const Exited& m) {
   Writer w = begin(Tag::exited);
@@ -193,6 +194,7 @@ Exited read_exited(Reader& r) {
   m.user_us = r.get<std::uint64_t>();
   m.system_us = r.get<std::uint64_t>();
   m.peak_memory_bytes = r.get<std::uint64_t>();
+  m.ended_us = r.get<std::uint64_t>();
   return m;
 }
 
@@ -202,7 +204,7 @@ Processes read_processes(Reader& r) {
   m.running = r.get_list<RunningProcess>(13, [&r] {
     return RunningProcess{r.get<std::uint64_t>(), r.get<std::int32_t>(), r.get_bool()};
   });
-  m.ended = r.get_list<Exited>(36, [&r] { return read_exited(r); });
+  m.ended = r.get_list<Exited>(44, [&r] { return read_exited(r); });
   return m;
 }
 

@@ -10,7 +10,7 @@
 // docs/guest-protocol.md describes the conversation; this file is the format.
 namespace caisson::wire {
 
-inline constexpr std::uint32_t kGuestProtocolVersion = 2;
+inline constexpr std::uint32_t kGuestProtocolVersion = 3;
 
 // Messages above this travel in a memory file (Indirect), up to the second limit.
 inline constexpr std::size_t kMaxInlineBytes = 64u << 10;
@@ -165,6 +165,7 @@ struct Exited {
   std::uint64_t user_us = 0;
   std::uint64_t system_us = 0;
   std::uint64_t peak_memory_bytes = 0;
+  std::uint64_t ended_us = 0;  // by the host's CLOCK_BOOTTIME: it may be told much later
   bool operator==(const Exited&) const = default;
 };
 

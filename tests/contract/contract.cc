@@ -99,7 +99,8 @@ bool BackendContract::answers(Box& box) {
   const RunResult result = await(backend::run(box, payload({"echo", "still", "here"})));
   return result.exit == ProcessExit{.user_time = result.exit.user_time,
                                     .system_time = result.exit.system_time,
-                                    .peak_memory_bytes = result.exit.peak_memory_bytes} &&
+                                    .peak_memory_bytes = result.exit.peak_memory_bytes,
+                                    .ago = result.exit.ago} &&
          result.out.data == "still here\n";
 }
 
