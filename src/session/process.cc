@@ -94,6 +94,12 @@ ProcessEnd end_of(const backend::ProcessExit& exit) {
   return end;
 }
 
+// As far as the wall clock tells; it may have been set meanwhile.
+model::Timestamp::duration age_of(const std::optional<ProcessEnd>& end) {
+  if (!end) return {};
+  return std::max(model::now() - end->at, model::Timestamp::duration(0));
+}
+
 }  // namespace
 
 ManagedProcess::ManagedProcess(const ProcessGround& ground, Session::Use session, KeptProcess kept)
@@ -149,6 +155,7 @@ std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessGround& groun
                                            std::move(fds), kept.reserved, process->name());
   process->streams_->on_change = [self = process.get()] { self->keep(); };
   if (kept.phase == ProcessPhase::ended) {
+    process->ended_on_ = Clock::now() - age_of(kept.end);
     process->session_.reset();
     process->ended_.set();
     return process;
@@ -265,6 +272,7 @@ Task<void> ManagedProcess::live() {
   process_.reset();
   session_.reset();
   log::info("process ended", "process", name());
+  ended_on_ = Clock::now();
   ended_.set();
 }
 

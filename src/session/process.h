@@ -50,7 +50,10 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   std::int64_t pid() const { return kept_.phase == ProcessPhase::running ? kept_.pid : 0; }
   model::ManagedProcessInfo info() const;
   bool running() const { return kept_.phase != ProcessPhase::ended; }
-  const Event& ended() const { return ended_; }  // and all that it wrote is in its journals
+  const Event& ended() const { return ended_; }    // and all that it wrote is in its journals
+  Deadline ended_on() const { return ended_on_; }  // once it has
+  // Of what is kept of it, on the disk and by the keeper.
+  std::uint64_t kept_bytes() const { return to_text(kept_).size() + streams_->bytes(); }
 
   ProcessStreams& streams() { return *streams_; }
   const journal::Journal& out() const { return streams_->out_journal(); }
@@ -93,6 +96,7 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   std::unique_ptr<ProcessStreams> streams_;
   std::unique_ptr<backend::Process> process_;
   Deadline launched_at_{};
+  Deadline ended_on_{};
   std::chrono::milliseconds backoff_{0};
   Turns attachments_;
   std::uint64_t takeovers_ = 0;

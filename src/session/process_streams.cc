@@ -242,6 +242,10 @@ void ProcessStreams::drain(journal::Feed& feed) {
   feed.announce();
 }
 
+std::uint64_t ProcessStreams::bytes() const {
+  return out_->end() - out_->begin() + err_->end() - err_->begin() + (in_ ? in_->queued() : 0);
+}
+
 void ProcessStreams::close() {
   for (journal::Feed* feed : {&out_feed_, &err_feed_}) {
     feed->journal().mark_closed();

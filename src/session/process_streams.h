@@ -74,6 +74,8 @@ class ProcessStreams {
   journal::Feed& err() { return err_feed_; }
   const journal::Journal& out_journal() const { return *out_; }
   const journal::Journal& err_journal() const { return *err_; }
+  // Of all that is kept: output, and input that nobody has read.
+  std::uint64_t bytes() const;
   std::uint64_t last_sequence() const { return in_ ? in_->last_sequence() : 0; }
 
   // Waits while the program reads too slowly. What is sent again with its number is written once; 0

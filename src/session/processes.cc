@@ -12,20 +12,6 @@
 
 namespace caisson::session {
 
-namespace {
-
-// How much longer one that has ended is kept; all of the time for one that has not. The wall clock
-// may have been set meanwhile.
-std::chrono::milliseconds time_left(const ManagedProcess& process, std::chrono::seconds retention) {
-  const std::chrono::milliseconds all = retention;
-  if (process.running() || !process.last_end()) return all;
-  const auto left = all - std::chrono::duration_cast<std::chrono::milliseconds>(
-                              model::now() - process.last_end()->at);
-  return std::clamp(left, std::chrono::milliseconds(0), all);
-}
-
-}  // namespace
-
 Processes::Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings)
     : ground_(std::move(ground)),
       sessions_(sessions),
@@ -89,7 +75,7 @@ void Processes::adopt(const std::shared_ptr<Session>& session, Expected expected
         ground_, Session::Use(session), std::move(expected.told), std::move(expected.fds));
     if (keeper_was_lost_) process->keep();
     processes_[key] = process;
-    tasks_.spawn("forget a process", retain(process, time_left(*process, settings_.retention)));
+    tasks_.spawn("forget a process", retain(process));
     log::info("process taken over", "session", key.first, "process", key.second);
   } catch (const Error& error) {
     lose(kept_process_name(directory), error.what());
@@ -160,7 +146,7 @@ Task<std::shared_ptr<ManagedProcess>> Processes::start(std::string session_id,
   --starting_;
   if (failure) std::rethrow_exception(failure);
   processes_[key] = process;
-  tasks_.spawn("forget a process", retain(process, settings_.retention));
+  tasks_.spawn("forget a process", retain(process));
   log::info("process started", "session", key.first, "process", key.second, "pid", process->pid());
   co_return process;
 }
@@ -216,14 +202,13 @@ std::size_t Processes::running() const {
 }
 
 // Ended ones are kept for a time, and not too many of them.
-Task<void> Processes::retain(std::shared_ptr<ManagedProcess> process,
-                             std::chrono::milliseconds left) {
+Task<void> Processes::retain(std::shared_ptr<ManagedProcess> process) {
   const Key key(process->session_id(), process->spec().process_id);
   co_await process->ended().wait();
   limit_ended();
   // Nobody keeps one that is forgotten before.
   const std::weak_ptr<ManagedProcess> ended = std::exchange(process, nullptr);
-  co_await sleep_for(left);
+  co_await sleep_for(settings_.retention);
   process = ended.lock();
   const auto found = processes_.find(key);
   if (!process || found == processes_.end() || found->second != process) co_return;
@@ -231,17 +216,23 @@ Task<void> Processes::retain(std::shared_ptr<ManagedProcess> process,
   co_await process->discard();
 }
 
-// The oldest ends go first.
+// The oldest ends go first, by a clock that nobody sets.
 void Processes::limit_ended() {
-  std::vector<std::pair<model::Timestamp, Key>> ended;
+  std::vector<std::pair<Deadline, Key>> ended;
+  std::uint64_t bytes = 0;
   for (const auto& [key, process] : processes_) {
-    if (!process->running()) ended.emplace_back(process->last_end()->at, key);
+    if (process->running()) continue;
+    ended.emplace_back(process->ended_on(), key);
+    bytes += process->kept_bytes();
   }
   std::sort(ended.begin(), ended.end());
-  const std::size_t most = std::min(ended.size(), settings_.max_ended);
-  ended.resize(ended.size() - most);
+  std::size_t count = ended.size();
   for (const auto& [at, key] : ended) {
+    const bool fits = bytes <= settings_.max_ended_bytes || count == 1;
+    if (count <= settings_.max_ended && fits) return;
     const auto found = processes_.find(key);
+    --count;
+    bytes -= found->second->kept_bytes();
     tasks_.spawn("forget a process", found->second->discard());
     processes_.erase(found);
   }

@@ -20,8 +20,10 @@ namespace caisson::session {
 
 struct ProcessSettings {
   std::size_t max_running = 64;
-  std::size_t max_ended = 256;          // kept for those who ask how it went
-  std::chrono::seconds retention{300};  // how long
+  // What is kept of those that ended, for those who ask how it went; the last one always is.
+  std::size_t max_ended = 256;
+  std::uint64_t max_ended_bytes = std::uint64_t{1} << 30;
+  std::chrono::seconds retention{300};  // from the end, or from our start
 };
 
 // The long-lived processes of all sessions, by session and process id. They go with their session.
@@ -61,7 +63,7 @@ class Processes {
 
   std::shared_ptr<Turns> turns_of(const Key& key);
   Task<void> remove_all(std::string session_id);
-  Task<void> retain(std::shared_ptr<ManagedProcess> process, std::chrono::milliseconds left);
+  Task<void> retain(std::shared_ptr<ManagedProcess> process);
   void limit_ended();
   // A process whose session is not back yet.
   struct Expected {
