@@ -117,7 +117,7 @@ class Server::Implementation : public std::enable_shared_from_this<Implementatio
   Task<void> refuse_one(Door& door);
   void try_to_welcome(Door& door, UniqueFd fd);
   void welcome(Door& door, UniqueFd fd);
-  void serve(std::shared_ptr<Connection> connection);
+  void serve(const std::shared_ptr<Connection>& connection);
   void refuse(UniqueFd fd);
   Task<void> wait_for_place(Door& door);
   void set_crowded(bool crowded);
@@ -281,13 +281,13 @@ void Server::Implementation::welcome(Door& door, UniqueFd fd) {
   Charge head(share);
   const bool above = !is_local_peer(fd.get()) && of_peer >= config_.max_connections_per_peer;
   if (above || !head.resize(config_.max_head)) return refuse(std::move(fd));
-  auto connection =
+  const auto connection =
       std::make_shared<Connection>(make_socket(executor_, std::move(fd)), door.context,
                                    std::move(peer), std::move(share), std::move(head));
-  serve(std::move(connection));
+  serve(connection);
 }
 
-void Server::Implementation::serve(std::shared_ptr<Connection> connection) {
+void Server::Implementation::serve(const std::shared_ptr<Connection>& connection) {
   connections_.insert(connection);
   ++peers_[connection->peer().name];
   auto on_end = [self = shared_from_this(), connection](const std::exception_ptr&) {

@@ -161,8 +161,8 @@ void BoxConfiguration::take_roots(model::LocalConfig& local, Roots roots,
     taken.push_back(root);
     if (!within) allowed.push_back(std::move(place));
   }
-  local.allowed_mount_roots =
-      taken.empty() ? operators_.local.allowed_mount_roots : std::move(taken);
+  if (taken.empty()) taken = operators_.local.allowed_mount_roots;
+  local.allowed_mount_roots = std::move(taken);
 }
 
 void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in_use) {
