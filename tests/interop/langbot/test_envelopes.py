@@ -307,7 +307,8 @@ def test_random_envelopes_are_answered_once(daemon):
     for number in range(4):
         with Rpc(daemon.port, instance=None if number == 3 else INSTANCE) as rpc:
             succeeded = ask(rpc, generator, COUNT // 4, whole=number == 3)
-            assert succeeded > COUNT // 4 // 5, "hardly anything was good"
+            # A host that names no instance acts for no workspace, and most of this is asked for one.
+            assert succeeded > (0 if number == 3 else COUNT // 4 // 5), "hardly anything was good"
     clear(daemon)
     resources = daemon.client("GET", "/healthz").json["resources"]
     assert (resources["sessions"], resources["managed_processes"]) == (0, 0)
