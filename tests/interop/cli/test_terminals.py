@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from rest.host import wait_until
+from rest.host import processes_with, wait_until
 
 LIMIT = 60
 
@@ -122,8 +122,9 @@ def test_the_box_knows_when_the_window_changes(daemon, screen):
 
 def test_control_c_reaches_what_runs_in_the_shell(daemon, screen):
     enter_box(daemon, screen)
-    screen.enter("echo begun; sleep 1000")
-    screen.wait_for("\nbegun")
+    screen.enter("sleep 1000.125")
+    # Before that, the shell itself would take the key.
+    wait_until(lambda: processes_with("sleep 1000.125"), "sleep at work")
     screen.press("C-c")
     screen.enter("echo sleep: $?")
     screen.wait_for("\nsleep: 130")
