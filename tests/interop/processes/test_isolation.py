@@ -29,6 +29,7 @@ ROWS = {f"I{number:02}" for number in range(1, 18)}
 # tests/security says why, check by check.
 NOT_FOR_AN_ORDINARY_USER = {
     *("host_root_uid", "host_root_gid", "host_groups", "kill_pid1", "res_fork", "res_memory", "res_cpu"),
+    "res_tcp_buffers",
 }
 
 
