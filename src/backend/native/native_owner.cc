@@ -106,7 +106,7 @@ void Native::Impl::sweep() {
     if (const auto number = parse_number(name)) found.insert(*number);
     return true;  // only looking
   });
-  bool any = false;
+  bool any = owner.follows_dead();
   const auto clean = [&](unsigned dead) {
     any = true;
     const bool gone = CgroupOwner::sweep(cgroup_host, [&](std::string_view name) {
@@ -117,7 +117,10 @@ void Native::Impl::sweep() {
   };
   owner.with_dead_owners(clean, found);
   if (!any || !host.privileged) return;
-  const auto is_live = [this](unsigned number) { return owner.is_live(number); };
+  // Our own number may have been a dead one's; once we use it for networks, our claim protects it.
+  const auto is_live = [this](unsigned number) {
+    return number != owner.number() && owner.is_live(number);
+  };
   dead_are_left = !Network::sweep(is_live).empty() || dead_are_left;
 }
 

@@ -69,6 +69,7 @@ Owner::Owner(std::filesystem::path directory, Left left, const Claim& claim)
     lock_ = take(number_);
     if (!lock_) continue;
     if (!claim || claim(number_)) {
+      follows_dead_ = was_owned(lock_);
       [[maybe_unused]] const ssize_t marked = ::pwrite(lock_.get(), "+", 1, 0);
       return;
     }

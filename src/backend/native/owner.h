@@ -38,6 +38,8 @@ class Owner {
   void abandon() { abandoned_ = true; }
 
   unsigned number() const { return number_; }
+  // Whether the one who had the number before us died with it, and may have left what carries it.
+  bool follows_dead() const { return follows_dead_; }
   int lock() const { return lock_.get(); }  // the number is taken while anybody holds it open
 
   // Calls `clean` with the number of each dead owner, which nobody can take meanwhile: those whose
@@ -56,6 +58,7 @@ class Owner {
   std::filesystem::path directory_;
   unsigned number_ = 0;
   UniqueFd lock_;
+  bool follows_dead_ = false;
   bool abandoned_ = false;
 };
 

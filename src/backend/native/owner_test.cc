@@ -165,6 +165,14 @@ TEST_F(OwnerTest, ComesBackToAnOwnerThatCouldNotBeCleaned) {
   EXPECT_EQ(dead_owners(owner, true), std::set<unsigned>{dead});
 }
 
+TEST_F(OwnerTest, KnowsThatItsNumberWasADeadOnes) {
+  { EXPECT_FALSE(Owner(directory()).follows_dead()); }
+  { EXPECT_FALSE(Owner(directory()).follows_dead()) << "it gave the number back"; }
+  OtherOwner killed(directory());
+  killed.kill();
+  EXPECT_TRUE(Owner(directory()).follows_dead());
+}
+
 TEST_F(OwnerTest, GivesANumberToNobodyWhileItIsCleaned) {
   const Owner owner(directory());
   OtherOwner other(directory());

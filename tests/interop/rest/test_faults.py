@@ -66,10 +66,13 @@ def test_a_killed_daemon_leaves_nothing_and_comes_back(start_daemon, network):
     daemon.stop()
 
 
-def test_what_a_killed_daemon_left_is_removed_by_the_next_one(start_daemon):
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_a_killed_daemon_left_is_removed_by_the_next_one(start_daemon, at_once):
     daemon = start_daemon("caisson: {recovery: false}\n")
     daemon.client.output("s", "true", network="on")
     daemon.kill()
+    if not at_once:  # its launcher removes the boxes, and nobody the table
+        wait_until(lambda: not daemon.interfaces() and not daemon.cgroups(), "the end of its boxes")
     daemon.start()
     wait_until(lambda: not daemon.interfaces(), "the removal of the old interfaces")
     daemon.tables_before.clear()
