@@ -47,6 +47,20 @@ void Budget::evict_slow(Deadline now) {
   for (const auto& evict : evictions) evict();
 }
 
+void Budget::evict_largest(const Share& starved, Deadline now) {
+  Share* largest = nullptr;
+  for (Share* share : unfinished_) {
+    if (share->abandoned_ || share == &starved || now - share->grown_at_ < kPatience) continue;
+    if (share->incoming_ < starved.incoming_) continue;
+    if (largest == nullptr || share->incoming_ > largest->incoming_) largest = share;
+  }
+  if (largest == nullptr) return;
+  largest->abandon();
+  ++evicted_;
+  const std::function<void()> refuse = largest->refuse_;
+  refuse();
+}
+
 // The allocator keeps what is freed for a program that will want it again; a burst of large
 // messages is no such program.
 void Budget::trim() {
@@ -58,6 +72,7 @@ void Budget::trim() {
 
 Share::~Share() {
   budget_->waiting_.erase(this);
+  budget_->unfinished_.erase(this);
 }
 
 void Share::set_known(bool known) {
@@ -95,6 +110,7 @@ void Share::add(Flow flow, std::size_t bytes) {
   of(flow) += bytes;
   if (!known_) budget_->of_strangers_ += bytes;
   if (abandoned_) return;
+  if (flow == Flow::incoming) grown_at_ = Clock::now();
   budget_->used(flow) += bytes;
   const std::size_t all = budget_->incoming_ + budget_->outgoing_;
   budget_->high_ = std::max(budget_->high_, all);
@@ -137,6 +153,23 @@ Share::Waiting::~Waiting() {
 
 void Share::Waiting::taken(std::size_t bytes) {
   if (share_ != nullptr) share_->taken_ += bytes;
+}
+
+Share::Unfinished::Unfinished(Share* share, std::function<void()> refuse) : share_(share) {
+  if (share_ == nullptr) return;
+  share_->refuse_ = std::move(refuse);
+  share_->budget_->unfinished_.insert(share_);
+}
+
+Share::Unfinished::~Unfinished() {
+  if (share_ == nullptr) return;
+  share_->budget_->unfinished_.erase(share_);
+  share_->refuse_ = nullptr;
+}
+
+void Share::Unfinished::starved(Deadline now) {
+  if (share_ == nullptr || share_->abandoned_ || now - share_->grown_at_ < kPatience) return;
+  share_->budget_->evict_largest(*share_, now);
 }
 
 Charge::Charge(Charge&& other) noexcept

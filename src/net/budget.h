@@ -36,6 +36,8 @@ struct BudgetStatus {
 //   unfinished requests for answers.
 // - A connection of nobody known holds at most `stranger`, and all of them an eighth.
 // - When an answer finds no room, those who take theirs slowly lose their connections first.
+// - When the rest of a message has waited for room, whoever holds most of an unfinished one of
+//   which nothing came meanwhile loses it: small messages get through between large ones.
 //
 // Lives on one event loop thread, and as long as any share of it.
 class Budget : public std::enable_shared_from_this<Budget> {
@@ -61,6 +63,7 @@ class Budget : public std::enable_shared_from_this<Budget> {
   std::size_t left(Flow flow) const;
   std::size_t& used(Flow flow) { return flow == Flow::incoming ? incoming_ : outgoing_; }
   void evict_slow(Deadline now);
+  void evict_largest(const Share& starved, Deadline now);
 
   std::size_t limit_;
   std::size_t incoming_ = 0;
@@ -70,7 +73,8 @@ class Budget : public std::enable_shared_from_this<Budget> {
   std::size_t high_ = 0;  // the same, since memory was given back
   std::uint64_t refused_ = 0;
   std::uint64_t evicted_ = 0;
-  std::set<Share*> waiting_;  // whose peers have not taken what was written
+  std::set<Share*> waiting_;     // whose peers have not taken what was written
+  std::set<Share*> unfinished_;  // whose peers have not sent the whole of a message
 };
 
 // What one connection holds of a budget.
@@ -98,6 +102,21 @@ class Share {
     Share* share_;
   };
 
+  // While it lives, a message is not whole. `refuse` is called when others need the room that its
+  // beginning has.
+  class Unfinished {
+   public:
+    Unfinished(Share* share, std::function<void()> refuse);
+    Unfinished(const Unfinished&) = delete;
+    Unfinished& operator=(const Unfinished&) = delete;
+    ~Unfinished();
+    // To be called every now and then while there is no room for the rest.
+    void starved(Deadline now);
+
+   private:
+    Share* share_;
+  };
+
  private:
   friend class Budget;
   friend class Charge;
@@ -116,6 +135,8 @@ class Share {
   bool known_ = false;
   bool abandoned_ = false;  // evicted: what it holds is as good as given back
   std::function<void()> evict_;
+  std::function<void()> refuse_;
+  Deadline grown_at_{};  // incoming
   Deadline waiting_since_{};
   std::uint64_t taken_ = 0;
 };

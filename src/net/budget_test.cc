@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <vector>
 
 namespace caisson::net {
@@ -114,6 +115,31 @@ TEST_F(BudgetTest, HasRoomAtOnceWhereSlowReadersHadIt) {
   EXPECT_EQ(evictions, 1);
   EXPECT_TRUE(large.resize(0));
   EXPECT_EQ(budget_->status().outgoing, 20 * kMiB);
+}
+
+TEST_F(BudgetTest, TakesTheLargestUnfinishedMessageFromWhomeverSendsNoMore) {
+  std::vector<std::shared_ptr<Share>> shares;
+  std::deque<Charge> charges;
+  std::deque<Share::Unfinished> messages;
+  std::vector<int> refused;
+  for (const std::size_t bytes : {12 * kMiB, 15 * kMiB, kMiB}) {
+    const int number = static_cast<int>(shares.size());
+    shares.push_back(known());
+    ASSERT_TRUE(charges.emplace_back(shares.back()).resize(bytes));
+    messages.emplace_back(shares.back().get(), [&refused, number] { refused.push_back(number); });
+  }
+  messages[2].starved(Clock::now());
+  EXPECT_TRUE(refused.empty()) << "they have only just begun";
+  const Deadline later = Clock::now() + std::chrono::seconds(3);
+  messages[1].starved(later);
+  EXPECT_TRUE(refused.empty()) << "nobody holds more";
+  messages[2].starved(later);
+  EXPECT_EQ(refused, std::vector<int>{1});
+  EXPECT_EQ(budget_->status().incoming, 13 * kMiB) << "others have the room at once";
+  messages[2].starved(later);
+  messages[2].starved(later);
+  EXPECT_EQ(refused, (std::vector<int>{1, 0}));
+  EXPECT_EQ(budget_->status().evicted, 2u);
 }
 
 TEST_F(BudgetTest, WithoutAShareEverythingFits) {

@@ -85,11 +85,7 @@ bool Conversation::take_input() {
     stream_->consume(step.used);
     switch (step.event) {
       case FrameReader::Event::more:
-        if (!reader_.in_message()) {
-          message_deadline_ = Deadline::max();
-        } else if (message_deadline_ == Deadline::max() && options_.message_deadline.count() > 0) {
-          message_deadline_ = Clock::now() + options_.message_deadline;
-        }
+        await_message();
         return true;
       case FrameReader::Event::message:
         on_message();
@@ -109,9 +105,28 @@ bool Conversation::take_input() {
   return false;
 }
 
+// Everything that is here has been read; there may be the beginning of a message in it.
+void Conversation::await_message() {
+  if (!reader_.in_message()) {
+    message_deadline_ = Deadline::max();
+    unfinished_.reset();
+    return;
+  }
+  if (message_deadline_ == Deadline::max() && options_.message_deadline.count() > 0) {
+    message_deadline_ = Clock::now() + options_.message_deadline;
+  }
+  if (!unfinished_) unfinished_.emplace(stream_->share().get(), [this] { refuse_message(); });
+}
+
+void Conversation::refuse_message() {
+  begin_close({.code = CloseCode::try_again_later,
+               .text = "there was no room for a message; try again in a moment"});
+}
+
 void Conversation::on_message() {
   Message message = reader_.take_message();
   message_deadline_ = Deadline::max();
+  unfinished_.reset();
   if (own_close_) return;
   inbox_bytes_ += cost_of(message);
   inbox_.push_back(std::move(message));
@@ -221,10 +236,13 @@ void Conversation::check_message(Deadline now) {
   if (inbox_full()) {
     message_deadline_ = Deadline::max();
   } else if (now < message_deadline_) {
-    if (reader_.starved()) fetched_.notify();  // to look whether there is room again
+    if (!reader_.starved()) return;
+    // Nobody reads from it meanwhile, so nobody else would notice.
+    if (stream_->peer_left()) lose("the peer went while its message waited for room");
+    if (unfinished_) unfinished_->starved(now);
+    fetched_.notify();  // to look whether there is room again
   } else if (reader_.starved()) {
-    begin_close({.code = CloseCode::try_again_later,
-                 .text = "there was no room for a message; try again in a moment"});
+    refuse_message();
   } else {
     begin_close({.code = CloseCode::policy_violation, .text = "a message took too long to come"});
   }

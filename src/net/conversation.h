@@ -16,6 +16,7 @@
 #include "async/task_group.h"
 #include "async/turns.h"
 #include "base/clock.h"
+#include "net/budget.h"
 #include "net/frame.h"
 #include "net/frame_reader.h"
 #include "net/liveness.h"
@@ -73,6 +74,8 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   bool inbox_full() const;
   // Nothing is read: messages wait to be fetched, or there is no room for the next one.
   bool held_up() const { return inbox_full() || (reader_.starved() && !closing_); }
+  void await_message();
+  void refuse_message();
   void check_message(Deadline now);
 
   Charge keep(std::size_t bytes);
@@ -104,6 +107,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   Signal fetched_;
   bool reading_ = true;                          // false: held up
   Deadline message_deadline_ = Deadline::max();  // for the rest of one that has begun
+  std::optional<Share::Unfinished> unfinished_;
   Liveness liveness_;
 
   Turns writers_;

@@ -1,6 +1,7 @@
 #include "net/stream.h"
 
 #include <linux/sockios.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -206,6 +207,11 @@ bool Stream::stale() {
   char byte = 0;
   const ssize_t peeked = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return peeked >= 0 || errno != EAGAIN;
+}
+
+bool Stream::peer_left() {
+  pollfd socket{.fd = socket_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&socket, 1, 0) > 0;
 }
 
 // A full buffer is not watched: the end behind it is seen when it has been read.

@@ -66,6 +66,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const Event& ended();
   // Whether a connection that nobody reads from has been closed, or has bytes nobody asked for.
   bool stale();
+  // Whether the peer will send nothing beyond what has come, although nobody has read it.
+  bool peer_left();
 
   Socket& socket() { return socket_; }
   const std::shared_ptr<Share>& share() const { return share_; }
