@@ -8,7 +8,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -361,7 +360,7 @@ class Daemon {
   }
 
   session::ProcessGround process_ground(const asio::any_io_executor& executor) {
-    return {.streams = {.executor = executor, .pool = journals_},
+    return {.streams = {.executor = executor, .disk = disk_},
             .directory = state_.path() / "processes",
             .keeper = keeper_.get()};
   }
@@ -392,7 +391,7 @@ class Daemon {
   api::HostCounts hosts_;
   session::Files files_;
   session::Registry sessions_;
-  asio::thread_pool journals_{1};
+  journal::Disk disk_;
   session::Processes processes_;
   session::Executions executions_;
 };

@@ -9,7 +9,6 @@
 #include <exception>
 #include <utility>
 
-#include "async/blocking.h"
 #include "base/file.h"
 #include "base/log.h"
 
@@ -20,14 +19,14 @@ namespace asio = boost::asio;
 using asio::posix::stream_descriptor;
 
 constexpr std::size_t kOnLoop = 64u << 10;     // at once, and in a row
-constexpr std::size_t kOnPool = 4u << 20;      // then followers hear of it
+constexpr std::size_t kOnThread = 4u << 20;    // then followers hear of it
 constexpr std::uint64_t kPipeSize = 1u << 20;  // what an ordinary user may ask for
 
 }  // namespace
 
-Pump::Pump(const asio::any_io_executor& executor, asio::thread_pool& pool, Feed& feed,
-           UniqueFd source, std::optional<Through> through, PumpOptions options)
-    : pool_(pool),
+Pump::Pump(const asio::any_io_executor& executor, Disk& disk, Feed& feed, UniqueFd source,
+           std::optional<Through> through, PumpOptions options)
+    : disk_(disk),
       feed_(feed),
       source_(executor),
       through_(std::move(through)),
@@ -50,20 +49,13 @@ Drained Pump::drain(std::size_t at_most) {
 }
 
 Task<Drained> Pump::take() {
-  Drained drained;
-  if (in_a_row_ < kOnLoop) {
-    drained = drain(kOnLoop);
-    if (drained.bytes > 0) feed_.announce();
+  const bool flood = in_a_row_ >= kOnLoop;
+  const Drained drained = co_await disk_.run(flood, [this, at_most = flood ? kOnThread : kOnLoop] {
+    const Drained moved = drain(at_most);
     feed_.journal().index();
-  } else {
-    auto work = [this] {
-      const Drained moved = drain(kOnPool);
-      feed_.journal().index();
-      return moved;
-    };
-    drained = co_await run_blocking(pool_, std::move(work));
-    if (drained.bytes > 0) feed_.announce();
-  }
+    return moved;
+  });
+  if (drained.bytes > 0) feed_.announce();
   in_a_row_ += drained.bytes;
   if (drained.state == Drained::State::empty) in_a_row_ = 0;
   co_return drained;
@@ -86,7 +78,7 @@ Task<void> Pump::run() {
       report(error);
     }
     if (!drained) {
-      feed_.announce();  // of what a thread of the pool may have moved before its trouble
+      feed_.announce();  // of what may have moved before the trouble
       timer.expires_after(options_.retry);
       co_await timer.async_wait(asio::use_awaitable);
       continue;

@@ -1,7 +1,6 @@
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -11,6 +10,7 @@
 #include "async/task.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "journal/disk.h"
 #include "journal/feed.h"
 
 namespace caisson::journal {
@@ -33,17 +33,16 @@ struct PumpOptions {
 };
 
 // Moves a process's output into its journal until the end of the stream. A little is moved on the
-// loop; a flood is moved on the pool, for writes to files may have to wait for the disk.
+// loop; a flood is moved on the disk's thread, for writes to files may have to wait.
 class Pump {
  public:
   // The read end of a pipe, which is made as large as it may be, but not larger than the journal's
-  // slack, or with `through` the master side
-  // of a terminal. Both become non-blocking.
-  Pump(const boost::asio::any_io_executor& executor, boost::asio::thread_pool& pool, Feed& feed,
-       UniqueFd source, std::optional<Through> through = std::nullopt, PumpOptions options = {});
+  // slack, or with `through` the master side of a terminal. Both become non-blocking.
+  Pump(const boost::asio::any_io_executor& executor, Disk& disk, Feed& feed, UniqueFd source,
+       std::optional<Through> through = std::nullopt, PumpOptions options = {});
 
   // Returns when the stream has ended and the journal is marked closed. Whoever cancels it waits
-  // for it to end (TaskGroup::stop), as a thread of the pool may be at work. What it has not moved
+  // for it to end (TaskGroup::stop), as the disk's thread may be at work. What it has not moved
   // stays in the pipe, and a later pump goes on with it.
   Task<void> run();
 
@@ -52,7 +51,7 @@ class Pump {
   Drained drain(std::size_t at_most);
   void report(const Error& error);
 
-  boost::asio::thread_pool& pool_;
+  Disk& disk_;
   Feed& feed_;
   boost::asio::posix::stream_descriptor source_;
   std::optional<Through> through_;

@@ -36,7 +36,7 @@ struct Scene {
     std::tie(read, write) = make_pipe();
   }
   asio::io_context io;
-  asio::thread_pool pool{1};
+  Disk disk;
   std::unique_ptr<Journal> journal;
   Feed feed;
   UniqueFd read;
@@ -84,7 +84,7 @@ void pump_and_follow(Limits limits, std::uint32_t seed, int reader_count) {
   std::thread writer([&written, seed, pipe = std::move(scene.write)]() mutable {
     written = write_randomly(std::move(pipe), seed, 12u << 20);
   });
-  Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(scene.read));
+  Pump pump(scene.io.get_executor(), scene.disk, scene.feed, std::move(scene.read));
   TaskGroup tasks(scene.io.get_executor());
   std::vector<std::unique_ptr<Reader>> readers;
   readers.reserve(static_cast<std::size_t>(reader_count));
@@ -125,7 +125,7 @@ TEST(Pump, LeavesInThePipeWhatItHasNotMovedWhenItIsCancelled) {
   const UniqueFd kept = duplicate(scene.read.get(), "pipe");
   {
     TaskGroup tasks(scene.io.get_executor());
-    Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(scene.read));
+    Pump pump(scene.io.get_executor(), scene.disk, scene.feed, std::move(scene.read));
     tasks.spawn("pump", pump.run());
     write_all(scene.write.get(), "before", "pipe");
     scene.io.poll();
@@ -134,7 +134,7 @@ TEST(Pump, LeavesInThePipeWhatItHasNotMovedWhenItIsCancelled) {
   }
   scene.write.reset();
   UniqueFd again = duplicate(kept.get(), "pipe");
-  Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(again));
+  Pump pump(scene.io.get_executor(), scene.disk, scene.feed, std::move(again));
   scene.io.restart();
   run_loop(scene.io, pump.run());
   EXPECT_EQ(read_journal(*scene.journal, 0, scene.journal->end()), "before after");
@@ -161,7 +161,7 @@ TEST(Pump, TakesTheOutputOfATerminal) {
       written += size;
     }
   });
-  Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(owned_master),
+  Pump pump(scene.io.get_executor(), scene.disk, scene.feed, std::move(owned_master),
             Through{.read = std::move(scene.read), .write = std::move(scene.write)});
   run_loop(scene.io, pump.run());
   writer.join();
@@ -194,7 +194,7 @@ int pump_into_a_full_file_system(const std::filesystem::path& directory) {
     later.expires_after(std::chrono::milliseconds(20));
     later.async_wait([&](auto) { ::unlink(filler.c_str()); });
   };
-  Pump pump(scene.io.get_executor(), scene.pool, scene.feed, std::move(scene.read), std::nullopt,
+  Pump pump(scene.io.get_executor(), scene.disk, scene.feed, std::move(scene.read), std::nullopt,
             std::move(options));
   run_loop(scene.io, pump.run());
   writer.join();

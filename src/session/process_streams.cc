@@ -172,7 +172,7 @@ Task<void> ProcessStreams::pump(journal::Feed& feed, UniqueFd source, bool termi
   if (terminal)
     through.emplace(duplicate(ends_.through_read.get(), "stream of a process"),
                     duplicate(ends_.through_write.get(), "stream of a process"));
-  journal::Pump pump(ground_.executor, ground_.pool, feed, std::move(source), std::move(through),
+  journal::Pump pump(ground_.executor, ground_.disk, feed, std::move(source), std::move(through),
                      {.closes = false, .on_move = [this] { reserve(); }});
   co_await pump.run();
   --flowing_;

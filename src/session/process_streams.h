@@ -1,7 +1,6 @@
 #pragma once
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "async/task_group.h"
 #include "backend/box.h"
 #include "base/unique_fd.h"
+#include "journal/disk.h"
 #include "journal/feed.h"
 #include "journal/input_log.h"
 #include "journal/input_pump.h"
@@ -29,7 +29,7 @@ namespace caisson::session {
 // What the streams of all processes share.
 struct StreamsGround {
   boost::asio::any_io_executor executor;
-  boost::asio::thread_pool& pool;  // where floods of output are moved
+  journal::Disk& disk;  // where the files are
 };
 
 // The standard streams of a managed process: files in a directory of their own, so that whoever

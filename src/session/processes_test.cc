@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <boost/asio/thread_pool.hpp>
 
 #include "base/temporary_directory.h"
 #include "session/scene_for_test.h"
@@ -24,7 +23,7 @@ class ProcessesTest : public SessionScene {
   void start(ProcessSettings settings) {
     await(registry_.start({}));
     await(registry_.create(spec_of("s")));
-    processes_.emplace(ProcessGround{.streams = {.executor = io_.get_executor(), .pool = pool_},
+    processes_.emplace(ProcessGround{.streams = {.executor = io_.get_executor(), .disk = disk_},
                                      .directory = directory_ / "processes"},
                        registry_, settings);
   }
@@ -51,7 +50,7 @@ class ProcessesTest : public SessionScene {
   }
 
   TemporaryDirectory directory_;
-  boost::asio::thread_pool pool_{1};
+  journal::Disk disk_;
   Registry registry_{io_.get_executor(), backend_, nullptr, plain()};
   std::optional<Processes> processes_;
 };
