@@ -296,7 +296,7 @@ TEST_F(JournalTest, FindsTheLastLinesByItsIndexAsByLooking) {
 }
 
 TEST_F(JournalTest, StaysBoundedInAFlood) {
-  constexpr std::uint64_t kFlood = 2ull << 30;
+  constexpr std::uint64_t kFlood = 512u << 20;
   constexpr std::uint64_t kCapacity = 16u << 20;
   const auto journal = make(kCapacity);
   ::fcntl(read_.get(), F_SETPIPE_SZ, 1 << 20);
