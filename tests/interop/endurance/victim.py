@@ -136,7 +136,7 @@ class Scene:
         process.wait(60)
         self.kills += 1
 
-    # Each of these kills at least once.
+    # Each of these kills at least once, but for a replacement in which nobody dies.
 
     def kill_daemon(self):
         self.pause(0.03)
@@ -201,7 +201,6 @@ class Scene:
             before.wait(60)
             self.daemon.connect()
             self.daemon.back()
-            self.kills += dies == "nobody"  # it went as a kill would have made it go
 
     ACTIONS = {kill_daemon: 40, kill_recovering: 25, kill_keeper: 12, kill_keeper_of_recovering: 8, replace: 15}
 

@@ -115,7 +115,6 @@ def test_a_daemon_that_does_not_see_the_other_ones_run_leaves_its_boxes_alone(st
         if number % 10 == 4:  # the first one's life goes on in its keeper, and in the next one
             first.kill()
             first.start(120)
-            scene.port = first.port
             table = rules(first.owner)
     scene.check(first.client)
     assert first.client.delete("net").status == 200

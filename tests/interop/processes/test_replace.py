@@ -35,7 +35,7 @@ class Caller(threading.Thread):
         body = {"cmd": f"echo {number} >> numbers; echo {number}"}
 
         def answer():
-            client = Client(self.scene.port, headers={"Connection": "close"})
+            client = Client(path=self.scene.socket, headers={"Connection": "close"})
             try:
                 reply = client("POST", session_path(self.session) + "/exec", body, {KEY: f"{self.session}-{number}"})
                 return reply if reply.status == 200 or reply.status == 409 else None
@@ -65,7 +65,7 @@ class Scene:
     """Processes with numbered output and callers, while daemons come and go."""
 
     def __init__(self, daemon, size=3):
-        self.port, self.names = daemon.port, [f"s{number}" for number in range(size)]
+        self.socket, self.names = daemon.state / "caisson.sock", [f"s{number}" for number in range(size)]
         client = daemon.client
         self.pids = {name: start_shell(client, name, COUNTER, journal_bytes=16 << 20)["pid"] for name in self.names}
         self.callers = [Caller(self, name) for name in self.names]
@@ -121,7 +121,6 @@ def test_ten_daemons_in_a_row_take_each_others_place_under_load(start_daemon):
             assert not unlucky.announces()
         daemon = successor()
         daemon.start(120)
-        scene.port = daemon.port
         assert before.process.wait(60) == 0, before.read_log()
         assert (daemon.state / "lock").read_text() == f"{daemon.process.pid}\n"
     scene.progress()

@@ -43,21 +43,36 @@ class Reply:
         return f"{self.status} {self.body[:500]!r}"
 
 
+class UnixConnection(http.client.HTTPConnection):
+    """To the socket of one daemon: its port may be another one's as soon as it is gone."""
+
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self.path))
+
+
 class Client:
     """Requests one after the other, on one connection for each thread, which is not used again when it was idle for so
     long that the daemon may have closed it."""
 
     LONGEST_IDLE = 30
 
-    def __init__(self, port, host="127.0.0.1", timeout=60, headers=None):
-        self.port, self.host, self.timeout = port, host, timeout
+    def __init__(self, port=None, host="127.0.0.1", timeout=60, headers=None, path=None):
+        self.port, self.host, self.timeout, self.path = port, host, timeout, path
         self.headers = headers or {}
         self.local = threading.local()
 
     def connection(self):
         if not hasattr(self.local, "connection"):
-            self.local.connection = http.client.HTTPConnection(
-                self.host, self.port, timeout=self.timeout
+            self.local.connection = (
+                UnixConnection(self.path, self.timeout)
+                if self.path
+                else http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
             )
         return self.local.connection
 
