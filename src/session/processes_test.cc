@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "base/temporary_directory.h"
 #include "session/scene_for_test.h"
 
