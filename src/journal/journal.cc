@@ -233,9 +233,10 @@ bool Journal::sound(std::uint64_t number, std::uint64_t offset, std::span<const 
          crc32c({whole.data(), whole.size()}) == recorded.crc;
 }
 
-// The first block of these bytes that is not what was recorded.
+// The first block of these bytes that is not what was recorded. Of none there is none.
 std::optional<std::uint64_t> Journal::find_damage(std::uint64_t offset,
                                                   std::span<const char> bytes) const {
+  if (bytes.empty()) return std::nullopt;
   for (std::uint64_t number = offset / kBlockSize; number * kBlockSize < offset + bytes.size();
        ++number) {
     if (!sound(number, offset, bytes)) return number;

@@ -264,6 +264,14 @@ TEST_F(OpenJournalDamage, OfAFileThatIsCutNeverGivesZeros) {
   EXPECT_FALSE(JournalDamage::open().damage.has_value());
 }
 
+TEST_F(OpenJournalDamage, IsNoGapForWhoeverIsAtTheEndAlready) {
+  fs::resize_file(directory_ / "out", kBlockSize + 5);
+  std::string bytes;
+  const ReadResult read = journal().read(kSize, bytes);
+  EXPECT_FALSE(read.truncated) << "it would be one of nothing, again and again";
+  EXPECT_EQ(read.bytes, 0u);
+}
+
 TEST_F(OpenJournalDamage, OfAFileThatGrewRemovesWhatIsNotOurs) {
   fs::resize_file(directory_ / "out", kSize + 7000);
   take_more(10);
