@@ -128,9 +128,11 @@ Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessGround&
       new ManagedProcess(ground, std::move(session), std::move(kept)));
   std::exception_ptr failure;
   try {
-    std::filesystem::create_directory(process->directory());
-    process->streams_ =
-        ProcessStreams::create(ground.streams, process->directory(), process->kept_.spec);
+    process->streams_ = co_await process->ground_.streams.disk.run(false, [&process = *process] {
+      std::filesystem::create_directory(process.directory());
+      return ProcessStreams::create(process.ground_.streams, process.directory(),
+                                    process.kept_.spec);
+    });
     co_await process->launch();
   } catch (const std::filesystem::filesystem_error& error) {
     failure = std::make_exception_ptr(SystemError(error.path1().native(), error.code().value()));
@@ -266,7 +268,7 @@ Task<void> ManagedProcess::live() {
     waiting = true;
   }
   kept_.phase = ProcessPhase::ended;
-  streams_->close();
+  co_await streams_->close();
   keep();
   if (process_) process_->settle();
   process_.reset();

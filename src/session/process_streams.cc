@@ -207,8 +207,12 @@ Task<void> ProcessStreams::finish() {
   co_await late.wait_until(deadline);
   co_await watch.stop();
   co_await stop();
-  drain(out_feed_);
-  if (!tty_) drain(err_feed_);
+  co_await ground_.disk.run(false, [this] {
+    drain(*out_);
+    if (!tty_) drain(*err_);
+  });
+  out_feed_.announce();
+  err_feed_.announce();
   input_.reset();
   ends_.out.reset();
   ends_.err.reset();
@@ -218,19 +222,19 @@ Task<void> ProcessStreams::finish() {
 }
 
 // What is in the pipe now was written before the end; what comes later is somebody else's.
-void ProcessStreams::drain(journal::Feed& feed) {
-  const bool output = &feed == &out_feed_;
-  feed.journal().use_slack(true);
+void ProcessStreams::drain(journal::Journal& journal) {
+  const bool output = &journal == out_.get();
+  journal.use_slack(true);
   try {
     for (;;) {
       journal::Drained drained;
       if (output && ends_.terminal) {
-        drained = out_->drain_terminal({.master = ends_.terminal.get(),
-                                        .through_read = ends_.through_read.get(),
-                                        .through_write = ends_.through_write.get()},
-                                       kPiece);
+        drained = journal.drain_terminal({.master = ends_.terminal.get(),
+                                          .through_read = ends_.through_read.get(),
+                                          .through_write = ends_.through_write.get()},
+                                         kPiece);
       } else if (const UniqueFd& end = output ? ends_.out : ends_.err) {
-        drained = feed.journal().drain(end.get(), kPiece);
+        drained = journal.drain(end.get(), kPiece);
       }
       if (drained.bytes == 0) break;
     }
@@ -238,19 +242,20 @@ void ProcessStreams::drain(journal::Feed& feed) {
     log::error("the end of a stream is lost", "directory", directory_.native(), "error",
                error.what());
   }
-  feed.journal().use_slack(false);
-  feed.announce();
+  journal.use_slack(false);
 }
 
 std::uint64_t ProcessStreams::bytes() const {
   return out_->end() - out_->begin() + err_->end() - err_->begin() + (in_ ? in_->queued() : 0);
 }
 
-void ProcessStreams::close() {
-  for (journal::Feed* feed : {&out_feed_, &err_feed_}) {
-    feed->journal().mark_closed();
-    feed->announce();
-  }
+Task<void> ProcessStreams::close() {
+  co_await ground_.disk.run(false, [this] {
+    out_->mark_closed();
+    err_->mark_closed();
+  });
+  out_feed_.announce();
+  err_feed_.announce();
   input_broken_ = true;
   input_moved_.notify();
 }

@@ -60,7 +60,7 @@ class ProcessStreams {
   // writes who still has its pipes is lost after a moment.
   Task<void> finish();
   // Nothing will come any more.
-  void close();
+  Task<void> close();
   // Leaves everything as it is.
   Task<void> stop();
 
@@ -104,7 +104,7 @@ class ProcessStreams {
   Task<void> pump_input();
   Task<bool> append(std::uint64_t sequence, std::span<const std::string_view> pieces);
   Task<bool> write_terminal(std::string bytes);
-  void drain(journal::Feed& feed);
+  void drain(journal::Journal& journal);
 
   const StreamsGround& ground_;
   const std::filesystem::path directory_;

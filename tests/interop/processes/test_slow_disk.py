@@ -2,13 +2,16 @@
 only those wait who need it."""
 
 import subprocess
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from rest.daemon import Client
 from rest.host import wait_until
 
-from .managed import output, show, start_shell
+from .managed import output, process_path, show, start_shell, wait_for_end
 
 COUNTER = "i=0; while [ ! -e stop ]; do echo $i; i=$((i + 1)); sleep 0.01; done; echo end"
 
@@ -17,7 +20,7 @@ class Disk:
     """A file system of its own, which can be made to stand still: whoever writes to it sleeps in the kernel."""
 
     def __init__(self, directory):
-        self.image, self.path, self.frozen = directory / "image", directory / "disk", False
+        self.image, self.path = directory / "image", directory / "disk"
         self.path.mkdir()
         with open(self.image, "wb") as file:
             file.truncate(256 << 20)
@@ -28,17 +31,15 @@ class Disk:
     def run(*command):
         subprocess.run(command, check=True, timeout=120)
 
-    def freeze(self):
+    @contextmanager
+    def standing_still(self):
         self.run("fsfreeze", "--freeze", self.path)
-        self.frozen = True
-
-    def thaw(self):
-        self.run("fsfreeze", "--unfreeze", self.path)
-        self.frozen = False
+        try:
+            yield
+        finally:
+            self.run("fsfreeze", "--unfreeze", self.path)
 
     def close(self):
-        if self.frozen:
-            self.thaw()
         self.run("umount", self.path)
 
 
@@ -68,18 +69,26 @@ def test_a_disk_that_stands_still_loses_nothing_and_stops_the_daemon_only_once(d
     start_shell(client, "s", COUNTER)
     wait_until(lambda: output(client, "s").body, "the first number")
 
-    disk.freeze()
-    wait_until(lambda: waits_for_disk(daemon.pid), "somebody who writes to it")
-    disk.thaw()
+    with disk.standing_still():
+        wait_until(lambda: waits_for_disk(daemon.pid), "somebody who writes to it")
+        time.sleep(1)  # not to wait for anything: so long that it is a slow disk
     client.output("beside", "true")
 
-    for _ in range(3):
-        disk.freeze()
-        wait_until(lambda: waits_for_disk(daemon.pid), "somebody who writes to it")
-        assert client.output("beside", "echo works") == "works"
-        assert show(client, "s")["status"] == "running"
-        assert client("GET", "/metrics").status == 200
-        disk.thaw()
+    for number in range(3):
+        start_shell(client, "s", f"while [ ! -e go{number} ]; do sleep 0.01; done; echo gone", process_id=f"p{number}")
+        with disk.standing_still():
+            wait_until(lambda: waits_for_disk(daemon.pid), "somebody who writes to it")
+            starter = Client(daemon.port)
+            starter.send("POST", process_path("s").rpartition("/")[0], {"command": "true", "process_id": f"q{number}"})
+            assert client.output("beside", "echo works") == "works"
+            client.output("s", f"touch go{number}")
+            assert show(client, "s")["status"] == "running"
+            assert client("GET", "/metrics").status == 200
+        assert starter.receive().status == 201
+        starter.close()
+        for process, text in ((f"p{number}", b"gone\n"), (f"q{number}", b"")):
+            assert wait_for_end(client, "s", process)["exit_code"] == 0
+            assert output(client, "s", process).body == text
 
     client.output("s", "touch stop")
     wait_until(lambda: output(client, "s").body.endswith(b"end\n"), "the last number")
