@@ -233,10 +233,9 @@ bool Journal::sound(std::uint64_t number, std::uint64_t offset, std::span<const 
          crc32c({whole.data(), whole.size()}) == recorded.crc;
 }
 
-// The first block of these bytes that is not what was recorded. Of none there is none.
+// The first block of these bytes that is not what was recorded; of no bytes, that before them.
 std::optional<std::uint64_t> Journal::find_damage(std::uint64_t offset,
                                                   std::span<const char> bytes) const {
-  if (bytes.empty()) return std::nullopt;
   for (std::uint64_t number = offset / kBlockSize; number * kBlockSize < offset + bytes.size();
        ++number) {
     if (!sound(number, offset, bytes)) return number;
@@ -269,6 +268,7 @@ ReadResult Journal::read(std::uint64_t offset, std::span<char> out, Reading read
   const bool complete = index_.find(*damaged).has_value() && got == wanted;
   if (!complete) tail_damaged_.store(true, std::memory_order_release);
   const std::uint64_t next = complete ? std::min(start + kBlockSize, last) : last;
+  if (next == offset) return {.begin = first};  // it was here before: nothing is missing
   log::error("a journal was damaged; a reader goes on behind it", "journal", path_.native(), "from",
              offset, "to", next);
   return {.truncated = true, .begin = next};

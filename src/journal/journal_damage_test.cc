@@ -265,11 +265,13 @@ TEST_F(OpenJournalDamage, OfAFileThatIsCutNeverGivesZeros) {
 }
 
 TEST_F(OpenJournalDamage, IsNoGapForWhoeverIsAtTheEndAlready) {
-  fs::resize_file(directory_ / "out", kBlockSize + 5);
+  flip("out", 5 * kBlockSize + 17);
   std::string bytes;
   const ReadResult read = journal().read(kSize, bytes);
   EXPECT_FALSE(read.truncated) << "it would be one of nothing, again and again";
   EXPECT_EQ(read.bytes, 0u);
+  take_more(10);
+  EXPECT_EQ(missing_from(kSize), 0u) << "what comes is not taken for a part of it";
 }
 
 TEST_F(OpenJournalDamage, OfAFileThatGrewRemovesWhatIsNotOurs) {
