@@ -132,9 +132,9 @@ class Scene:
             self.sender.leave()
 
     def end(self, process):
+        self.kills += process.poll() is None  # one that has left by itself is no kill
         process.kill()
         process.wait(60)
-        self.kills += 1
 
     # Each of these kills at least once, but for a replacement in which nobody dies.
 
@@ -192,10 +192,9 @@ class Scene:
             self.end(before)
         elif dies == "after":
             self.end(after)
+            self.end(before)  # it has left, is about to, or was never told
         self.cut()
         if dies == "after":
-            # The one before has left, is about to, or was never told.
-            self.end(before)
             self.start()
         else:
             before.wait(60)
