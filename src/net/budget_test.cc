@@ -122,13 +122,14 @@ TEST_F(BudgetTest, TakesTheLargestUnfinishedMessageFromWhomeverSendsNoMore) {
   std::deque<Charge> charges;
   std::deque<Share::Unfinished> messages;
   std::vector<int> refused;
+  const Deadline before = Clock::now();
   for (const std::size_t bytes : {12 * kMiB, 15 * kMiB, kMiB}) {
     const int number = static_cast<int>(shares.size());
     shares.push_back(known());
     ASSERT_TRUE(charges.emplace_back(shares.back()).resize(bytes));
     messages.emplace_back(shares.back().get(), [&refused, number] { refused.push_back(number); });
   }
-  messages[2].starved(Clock::now());
+  messages[2].starved(before);
   EXPECT_TRUE(refused.empty()) << "they have only just begun";
   const Deadline later = Clock::now() + std::chrono::seconds(3);
   messages[1].starved(later);
