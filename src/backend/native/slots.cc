@@ -22,7 +22,7 @@ void Slots::take_back(std::unique_ptr<Slot> slot) {
   if (slot->user_namespace && free_.size() < kKeptNamespaces) {
     free_.push_back(std::move(slot));
   } else {
-    free_indices_.insert(slot->index);
+    free_indices_.push_back(slot->index);
   }
 }
 
@@ -39,7 +39,11 @@ std::unique_ptr<Slot> Slots::pick() {
     free_.pop_back();
     return slot;
   }
-  if (!free_indices_.empty()) return make(free_indices_.extract(free_indices_.begin()).value());
+  if (!free_indices_.empty()) {
+    const unsigned index = free_indices_.back();
+    free_indices_.pop_back();
+    return make(index);
+  }
   if (next_ >= kBoxesPerOwner) {
     throw Error(ErrorCode::capacity_reached,
                 "no more boxes: all host ids of this owner are in use");
@@ -48,8 +52,8 @@ std::unique_ptr<Slot> Slots::pick() {
 }
 
 Slots::Lease Slots::reserve(unsigned index) {
-  for (; next_ <= index; ++next_) free_indices_.insert(next_);
-  free_indices_.erase(index);
+  for (; next_ <= index; ++next_) free_indices_.push_back(next_);
+  std::erase(free_indices_, index);
   return lease(make(index));
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -49,7 +48,7 @@ class Slots : public std::enable_shared_from_this<Slots> {
   bool own_ids_;
   unsigned next_ = 0;
   std::vector<std::unique_ptr<Slot>> free_;  // with their namespaces, the last one used last
-  std::set<unsigned> free_indices_;          // of those that have none
+  std::vector<unsigned> free_indices_;       // of those that have none
 };
 
 }  // namespace caisson::backend::native
