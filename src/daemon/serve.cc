@@ -1,7 +1,5 @@
 #include "daemon/serve.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -10,8 +8,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -31,8 +27,10 @@
 #include "daemon/hangup.h"
 #include "daemon/listen.h"
 #include "daemon/room.h"
+#include "daemon/settings.h"
 #include "daemon/state_dir.h"
 #include "daemon/storage.h"
+#include "daemon/supervisor.h"
 #include "daemon/token.h"
 #include "net/server.h"
 #include "service/box_configuration.h"
@@ -51,33 +49,6 @@ namespace {
 
 constexpr auto kGrace = std::chrono::seconds(10);  // for requests at work when we are to end
 constexpr auto kProbeGoodFor = std::chrono::seconds(15);
-constexpr std::size_t kPooledKinds = 2;
-
-session::Settings session_settings(const model::Config& config, std::size_t descriptors) {
-  const model::DaemonConfig& daemon = config.daemon;
-  const auto seconds = [](std::int64_t count) { return std::chrono::seconds(count); };
-  return {.max_sessions = static_cast<std::size_t>(config.box.limits.max_sessions),
-          .ttl = seconds(daemon.session_ttl_sec),
-          .persistent_idle_limit = seconds(daemon.persistent_idle_limit_sec),
-          .max_output_bytes = static_cast<std::size_t>(daemon.max_output_bytes),
-          .max_command_bytes = static_cast<std::size_t>(daemon.max_command_bytes),
-          .pooled_kinds = daemon.pools ? kPooledKinds : 0,
-          .park_shells = daemon.pools,
-          .parked_shell_idle = seconds(daemon.shell_idle_sec),
-          .scarce_descriptor = descriptors / 4 * 3};
-}
-
-session::ExecutionSettings execution_settings(const model::DaemonConfig& daemon) {
-  return {.ttl = std::chrono::seconds(daemon.request_id_ttl_sec),
-          .max_count = static_cast<std::size_t>(daemon.max_request_ids),
-          .max_bytes = static_cast<std::size_t>(daemon.max_request_id_bytes)};
-}
-
-session::ProcessSettings process_settings(const model::Limits& limits) {
-  return {.max_running = static_cast<std::size_t>(limits.max_managed_processes),
-          .max_ended = static_cast<std::size_t>(limits.max_completed_processes),
-          .retention = std::chrono::seconds(limits.completed_process_retention_sec)};
-}
 
 backend::KeptEntries take_processes(backend::KeptEntries& kept) {
   backend::KeptEntries taken;
@@ -110,42 +81,6 @@ std::unique_ptr<net::Server> make_server(const asio::any_io_executor& executor,
   }
 }
 
-api::rpc::RuntimeSettings runtime_settings(const ServeOptions& options, const StateDir& state,
-                                           std::string token, Storage& storage) {
-  const model::DaemonConfig& daemon = options.config.daemon;
-  api::rpc::RuntimeSettings settings{.door = {.control_token = options.langbot.control_token,
-                                              .daemon_token = std::move(token),
-                                              .token_required = model::needs_token(daemon),
-                                              .trusted_instance = options.langbot.trusted_instance,
-                                              .legacy = daemon.langbot.legacy},
-                                     .accepts_mount_roots = daemon.langbot.accept_mount_roots,
-                                     .directory = state.path(),
-                                     .limit_storage = {},
-                                     .skill_quota_mb = daemon.langbot.skill_quota_mb};
-  // Where the operator accepts storage that nothing binds, none is.
-  if (options.langbot.unsafe_soft_limits) return settings;
-  settings.limit_storage = [&storage](std::filesystem::path directory, std::int64_t megabytes) {
-    return storage.limit(std::move(directory), megabytes);
-  };
-  return settings;
-}
-
-// Tells a supervisor how far we are, if there is one that wants to know; see sd_notify(3).
-void notify_supervisor(std::string_view state) {
-  const char* path = std::getenv("NOTIFY_SOCKET");  // NOLINT: before threads
-  sockaddr_un address{};
-  if (path == nullptr || std::strlen(path) >= sizeof address.sun_path) return;
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket) return;
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path, std::strlen(path));
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + std::strlen(path));
-  [[maybe_unused]] const ssize_t sent =
-      ::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), length);
-}
-
 // Without one the daemon works, and its boxes end with it. Not so when there is one that only does
 // not answer: it has the boxes that are to be found again.
 std::unique_ptr<backend::KeeperProcess> find_keeper(const std::filesystem::path& state,
@@ -158,11 +93,6 @@ std::unique_ptr<backend::KeeperProcess> find_keeper(const std::filesystem::path&
     log::error("no keeper; boxes end with this daemon", "error", error.what());
     return nullptr;
   }
-}
-
-bool leaves_boxes(const model::DaemonConfig& daemon) {
-  if (daemon.on_stop != model::OnStop::automatic) return daemon.on_stop == model::OnStop::leave;
-  return std::getenv("NOTIFY_SOCKET") != nullptr;  // NOLINT: before threads
 }
 
 // Another daemon may ask us to go from the moment the lock has our name, so that is heard before:
