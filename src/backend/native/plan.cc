@@ -18,114 +18,11 @@ namespace {
 
 using namespace wire;
 
-constexpr std::uint32_t kSystem = kReadOnly | kNoSuid | kNoDev;
 constexpr std::uint32_t kWritable = kNoSuid | kNoDev;
-constexpr std::uint64_t kTemplateBytes = 4u << 20;
-constexpr std::uint64_t kTemplateInodes = 4096;
 constexpr std::uint64_t kLockedMemoryBytes = 64u << 10;
 
-constexpr const char* kDevices[] = {"null", "zero", "full", "random", "urandom", "tty"};
-constexpr std::pair<const char*, const char*> kDeviceLinks[] = {
-    {"/proc/self/fd", "/dev/fd"},       {"/proc/self/fd/0", "/dev/stdin"},
-    {"/proc/self/fd/1", "/dev/stdout"}, {"/proc/self/fd/2", "/dev/stderr"},
-    {"pts/ptmx", "/dev/ptmx"},
-};
 // Where every root has a directory: mounts at or below these need no root of their own.
 constexpr const char* kSharedPlaces[] = {"/workspace", "/tmp", model::kBoxHome};
-
-// Where the host's tree stays reachable for an ordinary user's launcher, who binds mounts from it.
-// Boxes unmount it. An image has no directory for it, but a /run that is covered by a tmpfs then.
-std::string host_at(const RootImage& image) {
-  return image.is_host() ? "/.host" : "/run/.host";
-}
-
-std::uint32_t root_owner(const Host& host) {
-  return host.privileged ? kFileOwnersBase : 0;
-}
-
-void add_devices(Plan& plan) {
-  for (const char* name : kDevices) {
-    const std::string path = str("/dev/", name);
-    plan.emplace_back(BindHost{.source = path, .target = path, .flags = kNoSuid | kNoExec});
-  }
-  for (const auto& [content, target] : kDeviceLinks) {
-    plan.emplace_back(MakeSymlink{.content = content, .target = target});
-  }
-}
-
-void add_files(Plan& plan, const std::vector<std::pair<std::string, std::string>>& files) {
-  for (const auto& [path, content] : files) {
-    plan.emplace_back(MakeFile{.target = path, .mode = 0644, .content = content});
-  }
-}
-
-// The host's system directories and just enough of /etc, on a small tmpfs.
-void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
-  const std::uint32_t owner = root_owner(host);
-  plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
-  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", model::kBoxHome, "/mnt",
-                           "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
-    plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
-  }
-  plan.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = owner});
-  // What is masked in /proc is covered by the directory under it: see MaskPath.
-  plan.emplace_back(MakeDirectory{.target = "/proc", .mode = 0, .owner = owner});
-  plan.emplace_back(MakeSymlink{.content = "/tmp", .target = "/var/tmp"});
-  plan.emplace_back(MakeSymlink{.content = "/run", .target = "/var/run"});
-  for (const Host::RootEntry& entry : host.root_entries) {
-    if (!entry.link.empty()) {
-      plan.emplace_back(MakeSymlink{.content = entry.link, .target = entry.path});
-    } else {
-      plan.emplace_back(BindHost{.source = entry.path,
-                                 .target = entry.path,
-                                 .flags = kSystem,
-                                 .idmap = idmap,
-                                 .idmap_optional = true});
-    }
-  }
-  for (const std::string& path : host.etc_directories) {
-    plan.emplace_back(BindHost{.source = path,
-                               .target = path,
-                               .flags = kSystem | kNoExec,
-                               .idmap = idmap,
-                               .idmap_optional = true});
-  }
-  add_files(plan, host.etc_files);
-  plan.emplace_back(MakeSymlink{.content = "/proc/self/mounts", .target = "/etc/mtab"});
-  add_files(plan, generated_files(host));
-}
-
-// An imported tree, with the files that depend on the box laid over it.
-void add_image_root(Plan& plan, const Host& host, const RootImage& image, FdIndex idmap) {
-  plan.emplace_back(BindRoot{.source = image.rootfs, .flags = kSystem, .idmap = idmap});
-  plan.emplace_back(MakeTmpfs{.target = "/dev",
-                              .bytes = kTemplateBytes,
-                              .inodes = kTemplateInodes,
-                              .mode = 0755,
-                              .owner = root_owner(host)});
-  for (const char* path : {"/dev/pts", "/dev/shm", "/dev/.files"}) {
-    plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = root_owner(host)});
-  }
-  for (auto [path, content] : generated_files(host)) {
-    if (path == "/etc/passwd") content = passwd_with_box_user(image.passwd);
-    if (path == "/etc/group") content = group_with_box_user(image.group);
-    // These are as the image has them.
-    if (path == "/etc/nsswitch.conf" || path == "/etc/hostname" || path == "/etc/profile") continue;
-    const std::string file = str("/dev/.files/", path.substr(path.rfind('/') + 1));
-    plan.emplace_back(MakeFile{.target = file, .mode = 0644, .content = content});
-    plan.emplace_back(BindInside{.source = file, .target = path, .flags = kSystem | kNoExec});
-  }
-}
-
-// Where programs and libraries are.
-std::vector<std::string> system_directories(const Host& host, const RootImage& image) {
-  if (!image.is_host()) return image.system_directories;
-  std::vector<std::string> directories;
-  for (const Host::RootEntry& entry : host.root_entries) {
-    if (entry.link.empty()) directories.push_back(entry.path);
-  }
-  return directories;
-}
 
 std::vector<BoxMount> by_depth(std::vector<BoxMount> mounts) {
   std::stable_sort(mounts.begin(), mounts.end(), [](const BoxMount& a, const BoxMount& b) {
@@ -344,26 +241,6 @@ std::vector<std::uint8_t> proofs(const BoxRequest& request) {
 }
 
 }  // namespace
-
-Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
-  Plan plan;
-  if (image.is_host()) {
-    add_host_root(plan, host, idmap);
-  } else {
-    add_image_root(plan, host, image, idmap);
-  }
-  add_devices(plan);
-  if (!host.privileged) {
-    if (!image.is_host()) {
-      plan.emplace_back(MakeTmpfs{.target = "/run", .bytes = kTemplateBytes, .inodes = 16});
-    }
-    plan.emplace_back(MakeDirectory{.target = host_at(image), .mode = 0755, .owner = 0});
-    if (!image.is_host()) plan.emplace_back(MakeReadOnly{"/run"});
-  }
-  plan.emplace_back(MakeReadOnly{image.is_host() ? "/" : "/dev"});
-  plan.emplace_back(PivotRoot{host.privileged ? "" : host_at(image)});
-  return plan;
-}
 
 BoxPlan plan_box(const Host& host, const BoxRequest& request) {
   // To the kernel a tmpfs of 0 bytes or inodes is one without a limit.

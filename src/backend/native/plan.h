@@ -7,6 +7,7 @@
 
 #include "backend/native/host.h"
 #include "backend/native/identity.h"
+#include "backend/native/plan_template.h"
 #include "model/box_spec.h"
 #include "model/isolation.h"
 #include "wire/launch.h"
@@ -14,19 +15,6 @@
 // Deciding what a box is made of. Everything here is pure: the same input gives the same plan, to
 // the last mount option, and the launcher adds nothing of its own.
 namespace caisson::backend::native {
-
-// The root file system that boxes of one image share.
-struct RootImage {
-  std::string rootfs;  // an imported directory tree; empty: the host's own system directories
-  std::string passwd;  // of the image, to which the box's user is added
-  std::string group;
-  std::vector<std::string> system_directories;  // of those of a host, what the tree has: "/usr"
-  bool is_host() const { return rootfs.empty(); }
-};
-
-// The launcher's root. `idmap` is a user namespace that shows the owners of files as they are on
-// disk.
-wire::Plan plan_template(const Host& host, const RootImage& image, wire::FdIndex idmap);
 
 // A mount in a box, prepared (fd) or, for an ordinary user, to be bound by path.
 struct BoxMount {
