@@ -1,17 +1,12 @@
 #include "daemon/room.h"
 
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
-#include "base/unique_fd.h"
 
 namespace caisson::daemon {
 
@@ -39,25 +34,15 @@ std::size_t sessions_that_fit(std::size_t descriptors, std::size_t connections) 
   return descriptors <= taken ? 0 : (descriptors - taken) / kPerSession;
 }
 
-void make_records(const boost::asio::any_io_executor& loop, std::size_t count) {
-  const UniqueFd event(check_syscall("eventfd", ::eventfd(0, EFD_CLOEXEC)));
-  std::vector<boost::asio::posix::stream_descriptor> watched;
-  watched.reserve(count);
-  while (watched.size() < count) {
-    watched.emplace_back(loop, duplicate(event.get(), "an event").release());
-  }
-}
-
-std::size_t report_room(std::size_t descriptors, const model::Config& config) {
+void report_room(std::size_t descriptors, const model::Config& config) {
   const std::size_t fit =
       sessions_that_fit(descriptors, static_cast<std::size_t>(config.daemon.max_connections));
   const auto allowed = static_cast<std::size_t>(config.box.limits.max_sessions);
   log::info("room for sessions", "sessions", fit, "descriptors", descriptors);
-  if (fit >= allowed) return allowed;
+  if (fit >= allowed) return;
   log::warning("descriptors will not suffice for the sessions that are allowed", "max_sessions",
                allowed, "sessions", fit, "mend",
                "raise LimitNOFILE, or the hard limit of `ulimit -n`");
-  return fit;
 }
 
 }  // namespace caisson::daemon

@@ -330,9 +330,8 @@ class Daemon {
 
 int serve(ServeOptions options, const MakeBackend& make_backend) {
   const std::size_t descriptors = raise_descriptor_limit();
-  const std::size_t sessions = report_room(descriptors, options.config);
+  report_room(descriptors, options.config);
   asio::io_context io(1);
-  make_records(io.get_executor(), sessions);
   Daemon daemon(io.get_executor(), std::move(options), make_backend, descriptors);
   std::exception_ptr failure;
   asio::co_spawn(io, daemon.run(), [&](const std::exception_ptr& error) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "async/loop_records.h"
 #include "async/sleep.h"
 #include "backend/guest_box.h"
 #include "backend/native/layers.h"
@@ -44,6 +45,14 @@ model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec,
                    .withhold = options.withhold};
   if (spec.network == model::NetworkMode::on) facts.network = probed ? *probed : Network::probe();
   return expected_layers(facts, spec);
+}
+
+// Each box has a channel that the loop watches for as long as it lives.
+void Native::Impl::expect_box() {
+  constexpr std::size_t kAtOnce = 64;
+  if (boxes.size() < loop_records) return;
+  make_loop_records(executor, kAtOnce);
+  loop_records += kAtOnce;
 }
 
 // Those that are gone are forgotten from time to time, not with every new one.

@@ -83,6 +83,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
     throw Error(ErrorCode::internal_error, str("box ", told.name, " was not announced"));
   }
   Announced box = std::move(known.mapped());
+  expect_box();
   std::optional<BoxCgroup> cgroup;
   if (told.has_cgroup) {
     cgroup = co_await find_cgroup(told.name, limits_of(spec), std::move(box.groups));

@@ -135,6 +135,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
   const std::shared_ptr<Impl> self = shared_from_this();
   bury();
   sweep_again();
+  expect_box();
   model::IsolationReport report = expect(spec);
   require_layers(report, accepted);
   std::vector<WantedMount> wanted =

@@ -84,6 +84,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
     std::weak_ptr<GuestChannel> channel;
     std::weak_ptr<NativeResources> resources;
   };
+  void expect_box();
   void note(Living box);
 
   // A box that adopt() will be called for.
@@ -113,6 +114,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::vector<Living> boxes;
   TaskGroup watches;
   std::size_t most_boxes = 16;  // until the list is gone through
+  std::size_t loop_records = 0;
   std::map<std::string, Announced> announced;
   std::optional<NetworkProbe> inherited_network;        // as boxes that were taken over have it
   std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
