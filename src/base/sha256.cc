@@ -61,18 +61,29 @@ void add_block(State& state, std::string_view block) {
 
 }  // namespace
 
-std::string sha256_hex(std::string_view bytes) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const std::uint64_t bits = static_cast<std::uint64_t>(bytes.size()) * 8;
-  for (; bytes.size() >= kBlock; bytes.remove_prefix(kBlock)) {
-    add_block(state, bytes.substr(0, kBlock));
+void Sha256::add(std::string_view bytes) {
+  count_ += bytes.size();
+  if (!rest_.empty()) {
+    const std::string_view missing = bytes.substr(0, kBlock - rest_.size());
+    rest_.append(missing);
+    bytes.remove_prefix(missing.size());
+    if (rest_.size() < kBlock) return;
+    add_block(state_, rest_);
+    rest_.clear();
   }
-  std::string tail(bytes);
+  for (; bytes.size() >= kBlock; bytes.remove_prefix(kBlock)) {
+    add_block(state_, bytes.substr(0, kBlock));
+  }
+  rest_ = bytes;
+}
+
+std::string Sha256::hex() const {
+  State state = state_;
+  std::string tail = rest_;
   tail.push_back('\x80');
   while (tail.size() % kBlock != kBlock - kLengthBytes) tail.push_back('\0');
   for (unsigned shift = 64; shift > 0; shift -= 8) {
-    tail.push_back(static_cast<char>(bits >> (shift - 8)));
+    tail.push_back(static_cast<char>((count_ * 8) >> (shift - 8)));
   }
   for (std::string_view rest = tail; !rest.empty(); rest.remove_prefix(kBlock)) {
     add_block(state, rest.substr(0, kBlock));
@@ -84,6 +95,12 @@ std::string sha256_hex(std::string_view bytes) {
       hex.push_back(kDigits[(word >> (shift - 4)) & 15]);
   }
   return hex;
+}
+
+std::string sha256_hex(std::string_view bytes) {
+  Sha256 sum;
+  sum.add(bytes);
+  return sum.hex();
 }
 
 }  // namespace caisson

@@ -37,5 +37,17 @@ TEST(Sha256, SeesBytesOfEveryValue) {
   EXPECT_EQ(sha256_hex(bytes), "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880");
 }
 
+TEST(Sha256, IsTheSameOfPiecesOfEverySize) {
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) bytes.push_back(static_cast<char>(i * 7));
+  for (std::size_t piece = 1; piece < 150; ++piece) {
+    Sha256 sum;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      sum.add(std::string_view(bytes).substr(at, piece));
+    }
+    EXPECT_EQ(sum.hex(), sha256_hex(bytes)) << piece;
+  }
+}
+
 }  // namespace
 }  // namespace caisson
