@@ -40,6 +40,8 @@ std::string_view to_string(ErrorCode code) {
       return "interrupted";
     case ErrorCode::mount_refused:
       return "mount_refused";
+    case ErrorCode::artifact_refused:
+      return "artifact_refused";
     case ErrorCode::isolation_unavailable:
       return "isolation_unavailable";
     case ErrorCode::command_not_started:

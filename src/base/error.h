@@ -25,6 +25,7 @@ enum class ErrorCode {
   request_id_conflict,        // the request id belongs to another command
   interrupted,                // the daemon that ran the command has ended; the outcome is unknown
   mount_refused,              // the host path may not be mounted
+  artifact_refused,           // files that are shown by their digest are not what it says
   isolation_unavailable,      // a layer the box asks for cannot be put in force
   command_not_started,        // the box is fine, the program could not be executed
   box_lost,                   // the box ended while it was in use

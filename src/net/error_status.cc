@@ -65,6 +65,7 @@ int status_of(ErrorCode code) {
     case ErrorCode::unsupported_media_type:
       return 415;
     case ErrorCode::command_not_started:
+    case ErrorCode::artifact_refused:
       return 422;
     case ErrorCode::capacity_reached:
       return 429;
