@@ -49,6 +49,12 @@ class Runner {
     check_step("bring lo up", ::ioctl(socket.get(), SIOCSIFFLAGS, &request));
   }
   void operator()(const wire::HandOverNetwork&);
+  void operator()(const wire::HandOverMounts&) {
+    const std::string what = "hand over the mounts";
+    const UniqueFd mounts(check_step(what, ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)));
+    const int fds[] = {mounts.get()};
+    send_packet(control_, wire::encode(wire::GuestMessage(wire::MountsHandover{})), fds);
+  }
   void operator()(const wire::SetHostname& step) {
     check_step("set the hostname", ::sethostname(step.name.data(), step.name.size()));
   }

@@ -26,6 +26,7 @@
 #include "base/seqpacket.h"
 #include "base/str.h"
 #include "guest/apply.h"
+#include "guest/living_box.h"
 #include "guest/lockdown.h"
 #include "guest/serve.h"
 #include "guest/step_error.h"
@@ -278,6 +279,42 @@ class Launcher {
       cgroups_.push_back({std::move(parent), request.names[i], std::move(fds[i])});
     }
     reply(wire::Done{});
+  }
+
+  void handle(const wire::ShowMount& request, const std::vector<UniqueFd>& fds) {
+    reply(in_another_process([&] { show_mount(request, fds); }));
+  }
+  void handle(const wire::HideMount& request, const std::vector<UniqueFd>& fds) {
+    reply(in_another_process([&] { hide_mount(request, fds); }));
+  }
+
+  // Namespaces that this one must not enter are entered by a child.
+  template <typename Work>
+  static wire::LaunchReply in_another_process(const Work& work) {
+    const std::string what = "new process";
+    auto [ours, theirs] = seqpacket_pair();
+    clone_args arguments{};
+    arguments.exit_signal = SIGCHLD;
+    if (check_step(what, ::syscall(SYS_clone3, &arguments, sizeof arguments)) == 0) {
+      ours.reset();
+      wire::LaunchReply result = wire::Done{};
+      try {
+        work();
+      } catch (const StepError& failure) {
+        result = wire::LaunchFailed{failure.step, failure.error_number};
+      } catch (const std::exception& failure) {
+        result = wire::LaunchFailed{failure.what(), EPROTO};
+      }
+      try {
+        send_packet(theirs.get(), wire::encode(result));
+      } catch (const Error&) {
+      }
+      ::_exit(0);
+    }
+    theirs.reset();
+    const std::optional<Packet> answer = receive_packet(ours.get());
+    if (!answer) throw StepError{what, ECHILD};
+    return wire::decode_launch_reply(answer->data);
   }
 
   static void handle(const wire::IndirectLaunch&, const std::vector<UniqueFd>&) {

@@ -26,6 +26,7 @@ enum class Tag : std::uint8_t {
   exited = 134,
   pong = 135,
   processes = 136,
+  mounts_handover = 137,
 };
 
 Writer begin(Tag tag) {
@@ -105,6 +106,9 @@ std::string write(const SetupFailed& m) {
 }
 std::string write(const NetworkHandover&) {
   return begin(Tag::network_handover).take();
+}
+std::string write(const MountsHandover&) {
+  return begin(Tag::mounts_handover).take();
 }
 std::string write(const Started& m) {
   Writer w = begin(Tag::started);
@@ -251,6 +255,8 @@ GuestMessage read_guest_message(Reader& r) {
       return Pong{r.get<std::uint64_t>()};
     case Tag::processes:
       return read_processes(r);
+    case Tag::mounts_handover:
+      return MountsHandover{};
     default:
       throw Error(ErrorCode::protocol_error, "message of an unknown type");
   }

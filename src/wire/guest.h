@@ -135,6 +135,11 @@ struct NetworkHandover {
   bool operator==(const NetworkHandover&) const = default;
 };
 
+// A descriptor travels along: the box's mount namespace.
+struct MountsHandover {
+  bool operator==(const MountsHandover&) const = default;
+};
+
 struct Started {
   std::uint64_t id = 0;
   std::int32_t pid = 0;  // inside the box
@@ -193,7 +198,7 @@ struct Processes {
 using OwnerMessage =
     std::variant<Start, Signal, End, Ping, NetworkReady, Indirect, ListProcesses, Forget>;
 using GuestMessage = std::variant<Ready, SetupFailed, NetworkHandover, Started, StartFailed, Exited,
-                                  Pong, Processes>;
+                                  Pong, Processes, MountsHandover>;
 
 std::string encode(const OwnerMessage& message);
 std::string encode(const GuestMessage& message);

@@ -16,6 +16,7 @@ template <class A> void fields(A& a, EnterCgroups& s) { a(s.fds); }
 template <class A> void fields(A&, NewCgroupNamespace&) {}
 template <class A> void fields(A&, BringLoopbackUp&) {}
 template <class A> void fields(A&, HandOverNetwork&) {}
+template <class A> void fields(A&, HandOverMounts&) {}
 template <class A> void fields(A& a, SetHostname& s) { a(s.name); }
 template <class A> void fields(A& a, NewRoot& s) { a(s.bytes, s.inodes, s.owner); }
 template <class A> void fields(A& a, BindRoot& s) { a(s.source, s.flags, s.idmap); }
@@ -61,6 +62,10 @@ template <class A> void fields(A& a, LaunchBox& s) { a(s.new_network, s.plan); }
 template <class A> void fields(A& a, FinishBox& s) { a(s.plan, s.guest); }
 template <class A> void fields(A& a, AdoptCgroups& s) { a(s.names); }
 template <class A> void fields(A& a, IndirectLaunch& s) { a(s.size); }
+template <class A> void fields(A& a, ShowMount& s) {
+  a(s.target, s.holder, s.owner, s.replace, s.source, s.read_only, s.expected_device, s.expected_inode);
+}
+template <class A> void fields(A& a, HideMount& s) { a(s.target, s.holder); }
 template <class A> void fields(A&, Done&) {}
 template <class A> void fields(A& a, Launched& s) { a(s.pid); }
 template <class A> void fields(A& a, LaunchFailed& s) { a(s.step, s.error_number); }
@@ -172,6 +177,7 @@ struct Describe {
   std::string operator()(const NewCgroupNamespace&) const { return "new cgroup namespace"; }
   std::string operator()(const BringLoopbackUp&) const { return "bring lo up"; }
   std::string operator()(const HandOverNetwork&) const { return "configure the network"; }
+  std::string operator()(const HandOverMounts&) const { return "hand over the mounts"; }
   std::string operator()(const SetHostname& s) const { return str("set hostname ", s.name); }
   std::string operator()(const NewRoot& s) const { return str("new root of ", s.bytes, " bytes and ", s.inodes, " inodes"); }
   std::string operator()(const BindRoot& s) const { return str("bind ", s.source, " as the root (", flag_text(s.flags), ")"); }

@@ -65,6 +65,31 @@ struct AdoptCgroups {
   bool operator==(const AdoptCgroups&) const = default;
 };
 
+// Show a mount in a box that lives. The first descriptor is the box's mount namespace, or a pidfd
+// of a process in it; the second is the mount, detached. An ordinary user cannot prepare one: it is
+// then made of `source`, a path of the host, which must be what is expected there.
+struct ShowMount {
+  std::string target;  // made when it is missing, as far as the owner of the box could
+  // A directory above the target, of the box's root, that gets a small file system of its own for
+  // mount points, which nobody in the box can write to; empty: none.
+  std::string holder;
+  std::uint32_t owner = 0;  // the payload's id, where the launcher is
+  bool replace = false;     // what is mounted there goes first; otherwise that is an error, EBUSY
+  std::string source;
+  bool read_only = true;
+  std::uint64_t expected_device = 0;
+  std::uint64_t expected_inode = 0;
+  bool operator==(const ShowMount&) const = default;
+};
+
+// Show it no longer; what is in use of it stays for those who have it open. The descriptor is as
+// above. Where nothing is mounted nothing happens.
+struct HideMount {
+  std::string target;
+  std::string holder;  // the mount point goes as well
+  bool operator==(const HideMount&) const = default;
+};
+
 // The real request of `size` bytes is in the memory file that is the first descriptor.
 struct IndirectLaunch {
   std::uint64_t size = 0;
@@ -85,7 +110,7 @@ struct LaunchFailed {
 };
 
 using LaunchRequest = std::variant<BuildTemplate, CreateUserNamespace, LaunchBox, AdoptCgroups,
-                                   IndirectLaunch, FinishBox>;
+                                   IndirectLaunch, FinishBox, ShowMount, HideMount>;
 using LaunchReply = std::variant<Done, Launched, LaunchFailed>;
 
 std::string encode(const LaunchRequest& request);

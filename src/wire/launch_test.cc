@@ -65,7 +65,7 @@ TEST(Plan, EveryStepWithDefaultsSurvivesTheWay) {
                      MountProc{},          MountTerminals{},     MaskPath{},
                      MakeReadOnly{},       PivotRoot{},          Unmount{},
                      EnterUserNamespace{}, SetResourceLimit{},   DropPrivileges{},
-                     InstallFilter{},      OwnInodes{}};
+                     InstallFilter{},      OwnInodes{},          HandOverMounts{}};
   EXPECT_TRUE(samples::complete(plan));
   for (const Step& step : plan) EXPECT_EQ(sent(step), step) << describe(step);
 }
@@ -168,6 +168,7 @@ TEST(Describe, SaysEveryStepInOneLine) {
       "new cgroup namespace",
       "bring lo up",
       "configure the network",
+      "hand over the mounts",
       "set hostname box",
       "new root of 4194304 bytes and 4096 inodes",
       "bind /var/lib/caisson/images/a/rootfs as the root (ro)",

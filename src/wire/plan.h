@@ -35,6 +35,11 @@ struct BringLoopbackUp {
 struct HandOverNetwork {
   bool operator==(const HandOverNetwork&) const = default;
 };
+// Show the mount namespace to the owner, who may then show more in it: an ordinary user has no
+// other way to it once privileges are dropped.
+struct HandOverMounts {
+  bool operator==(const HandOverMounts&) const = default;
+};
 struct SetHostname {
   std::string name;
   bool operator==(const SetHostname&) const = default;
@@ -202,12 +207,12 @@ struct OwnInodes {
   bool operator==(const OwnInodes&) const = default;
 };
 
-using Step =
-    std::variant<EnterCgroups, NewCgroupNamespace, BringLoopbackUp, HandOverNetwork, SetHostname,
-                 NewRoot, BindRoot, MakeDirectory, MakeSymlink, MakeFile, BindHost, BindTemplate,
-                 BindInside, MakeTmpfs, AttachMount, MakeScratch, BindScratch, MountOverlay,
-                 MountProc, MountTerminals, MaskPath, MakeReadOnly, PivotRoot, Unmount,
-                 EnterUserNamespace, SetResourceLimit, DropPrivileges, InstallFilter, OwnInodes>;
+using Step = std::variant<EnterCgroups, NewCgroupNamespace, BringLoopbackUp, HandOverNetwork,
+                          SetHostname, NewRoot, BindRoot, MakeDirectory, MakeSymlink, MakeFile,
+                          BindHost, BindTemplate, BindInside, MakeTmpfs, AttachMount, MakeScratch,
+                          BindScratch, MountOverlay, MountProc, MountTerminals, MaskPath,
+                          MakeReadOnly, PivotRoot, Unmount, EnterUserNamespace, SetResourceLimit,
+                          DropPrivileges, InstallFilter, OwnInodes, HandOverMounts>;
 
 using Plan = std::vector<Step>;
 

@@ -67,6 +67,7 @@ inline std::vector<GuestMessage> guest_messages() {
       SetupFailed{.step = "bind /usr at /usr (ro,nosuid,nodev)", .error_number = 1},
       SetupFailed{.step = "", .error_number = std::numeric_limits<std::int32_t>::min()},
       NetworkHandover{},
+      MountsHandover{},
       Started{.id = 7, .pid = 2},
       Started{.id = kMax64, .pid = -1},
       Exited{.id = 7,
@@ -115,6 +116,7 @@ inline Plan steps() {
       NewCgroupNamespace{},
       BringLoopbackUp{},
       HandOverNetwork{},
+      HandOverMounts{},
       SetHostname{.name = "box"},
       NewRoot{.bytes = 4u << 20, .inodes = 4096, .owner = 0x70000000},
       BindRoot{.source = "/var/lib/caisson/images/a/rootfs", .flags = kReadOnly, .idmap = 3},
@@ -181,6 +183,15 @@ inline std::vector<LaunchRequest> launch_requests() {
       FinishBox{},
       AdoptCgroups{.names = {"caisson-0", ""}},
       IndirectLaunch{.size = 100'000},
+      ShowMount{.target = "/opt/trees/a",
+                .holder = "/opt/trees",
+                .owner = 0x70000000,
+                .replace = true,
+                .source = "/srv/a",
+                .read_only = false,
+                .expected_device = 1,
+                .expected_inode = kMax64},
+      HideMount{.target = "/opt/trees/a", .holder = "/opt/trees"},
   };
   for (const Step& step : steps()) requests.emplace_back(BuildTemplate{.plan = {step, step}});
   return requests;
