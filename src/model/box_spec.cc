@@ -62,6 +62,25 @@ double read_cpus(ObjectReader& reader, double fallback) {
   return std::min(cpus, kMaxCpus);
 }
 
+constexpr std::string_view kDigestPrefix = "sha256:";
+
+std::string_view digits_of(std::string_view digest) {
+  return digest.substr(kDigestPrefix.size());
+}
+
+std::optional<std::string> read_digest(ObjectReader& reader) {
+  const std::optional<std::string> text = reader.nullable<std::string>("content_digest");
+  if (!text) return std::nullopt;
+  std::string digest(trim(*text));
+  if (!digest.starts_with(kDigestPrefix)) refuse("content_digest must use sha256:<hex>");
+  const std::string_view digits = digits_of(digest);
+  if (digits.size() != 64 ||
+      digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    refuse("content_digest must use sha256:<64 lowercase hex>");
+  }
+  return digest;
+}
+
 void read_mounts(ObjectReader& reader, BoxSpec& spec) {
   if (const auto path = reader.nullable<std::string>("host_path"))
     spec.host_path = host_path(*path);
@@ -101,12 +120,24 @@ std::string_view to_string(MountMode mode) {
   return "none";
 }
 
+bool MountSpec::is_artifact() const {
+  return mode == MountMode::ro && content_digest && manifest_path &&
+         mount_path == str(kArtifactRoot, "/", digits_of(*content_digest));
+}
+
 MountSpec read_mount_spec(const json::value& value, const std::string& path) {
   ObjectReader reader(value, path);
   MountSpec mount;
   mount.host_path = host_path(reader.required<std::string>("host_path"), path);
   mount.mount_path = box_path(reader.required<std::string>("mount_path"), "mount_path", path);
   mount.mode = reader.choice("mode", mount.mode, {MountMode::none, MountMode::ro, MountMode::rw});
+  mount.content_digest = read_digest(reader);
+  if (const auto manifest = reader.nullable<std::string>("manifest_path")) {
+    mount.manifest_path = host_path(*manifest, path, "manifest_path");
+  }
+  if (is_within(mount.mount_path, kArtifactRoot) && !mount.is_artifact()) {
+    refuse("Artifact paths require a read-only digest-addressed mount and manifest");
+  }
   return mount;
 }
 
@@ -125,6 +156,9 @@ BoxSpec read_box_spec(const json::value& value) {
   check_environment(spec.env, "env");
   spec.image = reader.optional("image", spec.image);
   read_mounts(reader, spec);
+  spec.mounting = reader.has("skill_name")     ? Mounting::follows
+                  : reader.has("extra_mounts") ? Mounting::fixed
+                                               : Mounting::unsaid;
   spec.skill_name = read_skill_name(reader);
   spec.persistent = reader.optional("persistent", spec.persistent);
   read_limits_of_box(reader, spec);
@@ -136,9 +170,12 @@ BoxSpec read_box_spec(const json::value& value) {
 }
 
 json::object to_json(const MountSpec& mount) {
-  return {{"host_path", mount.host_path},
-          {"mount_path", mount.mount_path},
-          {"mode", to_string(mount.mode)}};
+  json::object object{{"host_path", mount.host_path},
+                      {"mount_path", mount.mount_path},
+                      {"mode", to_string(mount.mode)}};
+  if (mount.content_digest) object["content_digest"] = *mount.content_digest;
+  if (mount.manifest_path) object["manifest_path"] = *mount.manifest_path;
+  return object;
 }
 
 // The JSON parser may miss the last bit of a fraction. As text it is exact, and the reader takes
@@ -154,24 +191,26 @@ json::object to_exact_json(const BoxSpec& spec) {
 json::object to_json(const BoxSpec& spec) {
   json::array extra_mounts;
   for (const MountSpec& mount : spec.extra_mounts) extra_mounts.push_back(to_json(mount));
-  return {{"session_id", spec.session_id},
-          {"cmd", spec.cmd},
-          {"workdir", spec.workdir},
-          {"timeout_sec", spec.timeout_sec},
-          {"network", to_string(spec.network)},
-          {"env", json::value_from(spec.env)},
-          {"image", spec.image},
-          {"host_path", json::value_from(spec.host_path)},
-          {"host_path_mode", to_string(spec.host_path_mode)},
-          {"mount_path", spec.mount_path},
-          {"extra_mounts", std::move(extra_mounts)},
-          {"skill_name", json::value_from(spec.skill_name)},
-          {"persistent", spec.persistent},
-          {"cpus", spec.cpus},
-          {"memory_mb", spec.memory_mb},
-          {"pids_limit", spec.pids_limit},
-          {"read_only_rootfs", spec.read_only_rootfs},
-          {"workspace_quota_mb", spec.workspace_quota_mb}};
+  json::object object{{"session_id", spec.session_id},
+                      {"cmd", spec.cmd},
+                      {"workdir", spec.workdir},
+                      {"timeout_sec", spec.timeout_sec},
+                      {"network", to_string(spec.network)},
+                      {"env", json::value_from(spec.env)},
+                      {"image", spec.image},
+                      {"host_path", json::value_from(spec.host_path)},
+                      {"host_path_mode", to_string(spec.host_path_mode)},
+                      {"mount_path", spec.mount_path},
+                      {"extra_mounts", std::move(extra_mounts)},
+                      {"persistent", spec.persistent},
+                      {"cpus", spec.cpus},
+                      {"memory_mb", spec.memory_mb},
+                      {"pids_limit", spec.pids_limit},
+                      {"read_only_rootfs", spec.read_only_rootfs},
+                      {"workspace_quota_mb", spec.workspace_quota_mb}};
+  if (spec.mounting == Mounting::follows) object["skill_name"] = json::value_from(spec.skill_name);
+  if (spec.mounting == Mounting::unsaid && spec.extra_mounts.empty()) object.erase("extra_mounts");
+  return object;
 }
 
 }  // namespace caisson::model

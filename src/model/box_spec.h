@@ -30,12 +30,27 @@ inline constexpr std::int64_t kMaxTimeoutSec = 1'000'000'000;
 inline constexpr std::int64_t kMaxPidsLimit = 4'194'304;  // PID_MAX_LIMIT of 64-bit kernels
 inline constexpr double kMaxCpus = 8192;                  // NR_CPUS of the largest kernels
 
+// Where a box is shown trees of files by the digest of their content, each at ROOT/DIGITS.
+inline constexpr char kArtifactRoot[] = "/opt/langbot-artifacts";
+
 // A host directory shown in the box. `host_path` may be a Windows path; `mount_path` is normal.
 struct MountSpec {
   std::string host_path;
   std::string mount_path;
   MountMode mode = MountMode::rw;
+  std::optional<std::string> content_digest = {};  // "sha256:...", of the manifest
+  std::optional<std::string> manifest_path = {};   // on the host
+  // What is shown is then the content with that digest, and not what the directory holds: it comes
+  // and goes while the box lives.
+  bool is_artifact() const;
   bool operator==(const MountSpec&) const = default;
+};
+
+// What `extra_mounts` mean to a box that lives. Artifacts come and go in any case.
+enum class Mounting {
+  fixed,    // it has just these, or it is not the box that is asked for
+  follows,  // it is given just these: hosts before SDK 0.6, which name a skill with every spec
+  unsaid,   // whatever it has
 };
 
 // All that a caller may say about a box and the command to run in it. A spec that came from
@@ -60,6 +75,7 @@ struct BoxSpec {
   std::int64_t pids_limit = 128;
   bool read_only_rootfs = true;
   std::int64_t workspace_quota_mb = 0;  // 0: no quota
+  Mounting mounting = Mounting::unsaid;
   bool operator==(const BoxSpec&) const = default;
 };
 

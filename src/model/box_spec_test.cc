@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/str.h"
 #include "model/exec.h"
 #include "model/refusal_for_test.h"
 
@@ -18,6 +19,49 @@ BoxSpec read(const std::string& fields) {
 }
 std::string refusal(const std::string& fields) {
   return refusal_of([&] { read(fields); });
+}
+
+constexpr const char* kDigits = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+
+MountSpec read_mount(const std::string& fields) {
+  return read_mount_spec(parse_json(str("{", fields, "}")), "extra_mounts[0]");
+}
+
+std::string artifact_fields(std::string_view mode, std::string_view digest) {
+  return str(R"("host_path": "/srv/s", "mount_path": "/opt/langbot-artifacts/)", kDigits,
+             R"(", "mode": ")", mode, R"(", "content_digest": ")", digest,
+             R"(", "manifest_path": "/srv/s.json")");
+}
+
+TEST(MountSpec, IsAnArtifactAtThePathOfItsDigest) {
+  const MountSpec mount = read_mount(artifact_fields("ro", str("sha256:", kDigits)));
+  EXPECT_TRUE(mount.is_artifact());
+  EXPECT_EQ(read_mount_spec(to_json(mount), ""), mount);
+  const MountSpec elsewhere = read_mount(str(
+      R"("host_path": "/srv/s", "mount_path": "/workspace/s", "mode": "ro", "manifest_path": "/m",
+         "content_digest": "sha256:)",
+      kDigits, "\""));
+  EXPECT_FALSE(elsewhere.is_artifact());
+  EXPECT_EQ(read_mount_spec(to_json(elsewhere), ""), elsewhere);
+}
+
+TEST(MountSpec, IsRefusedBelowArtifactsWhereItIsNone) {
+  const std::string wrong =
+      "Artifact paths require a read-only digest-addressed mount and manifest";
+  const std::pair<std::string, std::string> rows[] = {
+      {artifact_fields("rw", str("sha256:", kDigits)), wrong},
+      {artifact_fields("none", str("sha256:", kDigits)), wrong},
+      {artifact_fields("ro", str("sha256:", std::string(64, '0'))), wrong},
+      {R"("host_path": "/a", "mount_path": "/opt/langbot-artifacts", "mode": "ro")", wrong},
+      {R"("host_path": "/a", "mount_path": "/opt/langbot-artifacts/x", "mode": "ro")", wrong},
+      {artifact_fields("ro", "md5:1"), "content_digest must use sha256:<hex>"},
+      {artifact_fields("ro", "sha256:12"), "content_digest must use sha256:<64 lowercase hex>"},
+      {R"("host_path": "/a", "mount_path": "/b", "manifest_path": "m")",
+       "extra_mounts[0]: manifest_path must be an absolute host path"},
+  };
+  for (const auto& [fields, sentence] : rows) {
+    EXPECT_EQ(refusal_of([&] { read_mount(fields); }), sentence) << fields;
+  }
 }
 
 TEST(BoxSpec, RefusesANameThatIsNotUtf8) {
@@ -76,7 +120,8 @@ TEST(ReadBoxSpec, ReadsEveryFieldAndIgnoresUnknownOnes) {
                .memory_mb = 64,
                .pids_limit = 1,
                .read_only_rootfs = false,
-               .workspace_quota_mb = 5}));
+               .workspace_quota_mb = 5,
+               .mounting = Mounting::follows}));
   EXPECT_EQ(read_box_spec(to_json(spec)), spec);
 }
 

@@ -35,11 +35,11 @@ std::string box_path(std::string_view text, std::string_view name, std::string_v
   return stable_path(trimmed);
 }
 
-std::string host_path(std::string_view text, std::string_view path) {
+std::string host_path(std::string_view text, std::string_view path, std::string_view name) {
   const std::string_view trimmed = trim(text);
   if (trimmed.starts_with('/')) return stable_path(trimmed);
   if (!is_windows_absolute(trimmed)) {
-    refuse(in_object(path, "host_path must be an absolute host path"));
+    refuse(in_object(path, str(name, " must be an absolute host path")));
   }
   return std::string(trimmed);
 }

@@ -16,7 +16,8 @@ namespace caisson::model {
 std::string box_path(std::string_view text, std::string_view name, std::string_view path = {});
 
 // A path on the host, POSIX or Windows: trimmed, absolute; POSIX paths are made normal.
-std::string host_path(std::string_view text, std::string_view path = {});
+std::string host_path(std::string_view text, std::string_view path = {},
+                      std::string_view name = "host_path");
 
 // A name that is kept and shown. What comes as JSON is UTF-8; names also come by other ways.
 void check_text(std::string_view text, std::string_view name);
