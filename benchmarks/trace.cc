@@ -83,7 +83,7 @@ class Workshop {
     const Slots::Lease slot = co_await slots_->take(root->launcher);
     watch.lap("slot: template, ids, user namespace");
     const auto resources = std::make_shared<NativeResources>(
-        executor_, "trace", slot, make_cgroup(), std::make_shared<Graveyard>());
+        executor_, "trace", slot, make_cgroup(), std::make_shared<Graveyard>(), nullptr);
     watch.lap("cgroup: directories, limits read back");
     std::vector<int> fds;
     BoxPlan box_plan = plan(*root, *slot, *resources, fds);

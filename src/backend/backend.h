@@ -28,6 +28,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual Task<BackendStatus> status() = 0;
 
+  // Artifacts among the mounts of the spec are shown by Box::show(), and not here.
+  //
   // A box that is ready: every layer its spec asks for has been proven from inside, or the operator
   // allowed its absence and isolation() shows it. Throws isolation_unavailable with the layer's
   // name and the mending step, mount_refused, image_not_found; after a throw nothing is left

@@ -8,6 +8,7 @@
 
 #include "async/task.h"
 #include "base/unique_fd.h"
+#include "model/box_spec.h"
 #include "model/isolation.h"
 
 namespace caisson::backend {
@@ -120,6 +121,15 @@ class Box {
   virtual Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) = 0;
 
   virtual Task<BoxUsage> usage() = 0;
+
+  // Shows another directory of the host in the box, or no longer, while what runs in it goes on.
+  // It is judged as a mount of this spec would be. An artifact is verified and shown as a copy that
+  // nobody can change; one that is shown already is shown anew. Throws mount_refused,
+  // artifact_refused, isolation_unavailable, box_lost; session_conflict when the box has no place
+  // for it: something is mounted there, or no directory can be made.
+  virtual Task<void> show(model::BoxSpec spec, model::MountSpec mount) = 0;
+  // Those who have something of it open keep that. What is not shown is no error.
+  virtual Task<void> hide(model::MountSpec mount) = 0;
 
   // Nothing when it ends with its owner, whatever happens.
   virtual std::optional<Handover> handover() const = 0;

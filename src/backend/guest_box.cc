@@ -281,6 +281,18 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   co_return process;
 }
 
+Task<void> GuestBox::show(model::BoxSpec spec, model::MountSpec mount) {
+  if (!resources_) throw Error(ErrorCode::box_lost, "the box has been destroyed");
+  if (!alive()) throw lost(*channel_, *resources_, "before its mounts could be changed");
+  co_await resources_->show(std::move(spec), std::move(mount));
+}
+
+Task<void> GuestBox::hide(model::MountSpec mount) {
+  if (!resources_) throw Error(ErrorCode::box_lost, "the box has been destroyed");
+  if (!alive()) throw lost(*channel_, *resources_, "before its mounts could be changed");
+  co_await resources_->hide(std::move(mount));
+}
+
 Task<BoxUsage> GuestBox::usage() {
   if (!resources_) throw Error(ErrorCode::box_lost, "the box has ended");
   BoxUsage usage = resources_->usage();

@@ -28,6 +28,9 @@ class BoxResources {
   // id among those that are there then, 0 without any.
   virtual std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) = 0;
   virtual BoxUsage usage() = 0;
+  // As of Box.
+  virtual Task<void> show(model::BoxSpec spec, model::MountSpec mount) = 0;
+  virtual Task<void> hide(model::MountSpec mount) = 0;
   // Ends every process of the box, the guest included, without waiting.
   virtual void kill() = 0;
   // Why the backend itself ended the box; empty when it did not.
@@ -62,6 +65,8 @@ class GuestBox final : public Box {
   bool alive() const override { return channel_->open(); }
   Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) override;
   Task<BoxUsage> usage() override;
+  Task<void> show(model::BoxSpec spec, model::MountSpec mount) override;
+  Task<void> hide(model::MountSpec mount) override;
   std::optional<Handover> handover() const override;
   std::unique_ptr<Process> find_process(std::uint64_t id) override;
   void end_unclaimed() override;

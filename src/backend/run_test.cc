@@ -91,6 +91,8 @@ class HostBox final : public Box {
     co_return std::make_unique<HostProcess>(executor_, spawn(command), signals);
   }
   Task<BoxUsage> usage() override { co_return BoxUsage(); }
+  Task<void> show(model::BoxSpec, model::MountSpec) override { co_return; }
+  Task<void> hide(model::MountSpec) override { co_return; }
   std::optional<Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
   void end_unclaimed() override {}

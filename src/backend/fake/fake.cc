@@ -147,6 +147,17 @@ class FakeBox final : public Box {
     co_return machine_->usage();
   }
 
+  Task<void> show(model::BoxSpec, model::MountSpec mount) override {
+    if (!machine_->alive()) throw Error(ErrorCode::box_lost, str("box ", id_, " has ended"));
+    machine_->files().show(mount);
+    co_return;
+  }
+  Task<void> hide(model::MountSpec mount) override {
+    if (!machine_->alive()) throw Error(ErrorCode::box_lost, str("box ", id_, " has ended"));
+    machine_->files().hide(mount);
+    co_return;
+  }
+
   // What lives in this process's memory ends with it.
   std::optional<Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }

@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 
+#include "backend/artifact_tree.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
@@ -58,6 +60,13 @@ void make_directory_below(const Mount& mount, const std::string& parent, const s
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+}
+
+bool same_directory(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 }  // namespace
@@ -156,6 +165,39 @@ std::uint64_t Files::bytes_in_memory() const {
   std::uint64_t bytes = 0;
   for (const auto& [path, node] : nodes_) bytes += node.content.size();
   return bytes;
+}
+
+void Files::show(const model::MountSpec& mount) {
+  std::vector<Mount> more;
+  if (mount.is_artifact()) {
+    std::erase_if(mounts_, [&](const Mount& other) { return other.path == mount.mount_path; });
+    more.push_back(open_artifact(mount, copies_.path()));
+  } else {
+    model::BoxSpec only;
+    only.extra_mounts.push_back(mount);
+    more = open_mounts(only);
+  }
+  for (Mount& one : more) {
+    std::erase_if(mounts_, [&](const Mount& other) {
+      return other.path == one.path && same_directory(other.root.get(), one.root.get());
+    });
+    const auto taken = [&](const Mount& other) { return other.path == one.path; };
+    if (std::ranges::any_of(mounts_, taken)) {
+      throw Error(ErrorCode::session_conflict,
+                  str("something is mounted at ", one.path, " already"));
+    }
+    add_directory(one.path);
+    mounts_.push_back(std::move(one));
+  }
+  const auto longer = [](const Mount& a, const Mount& b) { return a.path.size() > b.path.size(); };
+  std::ranges::stable_sort(mounts_, longer);
+}
+
+void Files::hide(const model::MountSpec& mount) {
+  std::erase_if(mounts_,
+                [&](const Mount& other) { return is_within(other.path, mount.mount_path); });
+  nodes_.erase(mount.mount_path);
+  if (mount.is_artifact()) remove_artifact(copies_.path(), *mount.content_digest);
 }
 
 Files::Place Files::place(std::string_view path) const {

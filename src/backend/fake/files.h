@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/fake/mounts.h"
+#include "base/temporary_directory.h"
 #include "model/box_spec.h"
 
 namespace caisson::backend::fake {
@@ -28,6 +29,10 @@ class Files {
   void make_directories(std::string_view path);
   std::uint64_t bytes_in_memory() const;
 
+  // While programs run. Throws session_conflict when something is mounted there.
+  void show(const model::MountSpec& mount);
+  void hide(const model::MountSpec& mount);
+
  private:
   struct Node {
     FileKind kind = FileKind::directory;
@@ -44,6 +49,7 @@ class Files {
   void check_writable(const std::string& path) const;
   void add_directory(const std::string& path);
 
+  TemporaryDirectory copies_;  // of artifacts
   std::vector<Mount> mounts_;
   std::map<std::string, Node> nodes_;
   std::vector<std::string> writable_;

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/artifact_tree.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/path.h"
@@ -53,6 +54,7 @@ std::vector<Mount> open_mounts(const model::BoxSpec& spec) {
   }
   std::vector<Mount> mounts;
   for (const model::MountSpec& mount : wanted) {
+    if (mount.is_artifact()) continue;
     UniqueFd root = open_source(mount.host_path, mount.mode);
     if (!root) continue;
     mounts.push_back(
@@ -61,6 +63,13 @@ std::vector<Mount> open_mounts(const model::BoxSpec& spec) {
   const auto longer = [](const Mount& a, const Mount& b) { return a.path.size() > b.path.size(); };
   std::ranges::stable_sort(mounts, longer);
   return mounts;
+}
+
+Mount open_artifact(const model::MountSpec& mount, const std::filesystem::path& copies) {
+  const UniqueFd tree = open_source(mount.host_path, model::MountMode::ro);
+  const UniqueFd manifest = open_file(*mount.manifest_path, O_PATH);
+  return {mount.mount_path,
+          copy_artifact(tree.get(), manifest.get(), *mount.content_digest, copies), false};
 }
 
 }  // namespace caisson::backend::fake

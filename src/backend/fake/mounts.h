@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,5 +19,8 @@ struct Mount {
 // missing writable directory is created. Throws mount_refused for a source that is, holds or lies
 // in a directory of the host that no box may see.
 std::vector<Mount> open_mounts(const model::BoxSpec& spec);
+
+// An artifact is shown as a verified copy in this directory.
+Mount open_artifact(const model::MountSpec& mount, const std::filesystem::path& copies);
 
 }  // namespace caisson::backend::fake

@@ -90,6 +90,7 @@ std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::Mo
   };
   if (spec.host_path) add(*spec.host_path, spec.mount_path, spec.host_path_mode);
   for (const model::MountSpec& mount : spec.extra_mounts) {
+    if (mount.is_artifact()) continue;  // shown when the box lives
     add(mount.host_path, mount.mount_path, mount.mode);
   }
   cover_hidden(wanted, rules, empty);

@@ -133,6 +133,10 @@ Task<void> LauncherClient::build_template(wire::BuildTemplate request, std::vect
   co_await call(std::move(message), std::move(fds));
 }
 
+Task<void> LauncherClient::change_mounts(wire::LaunchRequest request, std::vector<int> fds) {
+  co_await call(std::move(request), std::move(fds));
+}
+
 Task<void> LauncherClient::adopt_cgroups(std::vector<std::string> names, std::vector<int> fds) {
   wire::LaunchRequest message = wire::AdoptCgroups{std::move(names)};
   co_await call(std::move(message), std::move(fds));

@@ -46,6 +46,8 @@ class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
   // one is then made while the caller is busy with this one: half of a box's cost is its
   // namespaces.
   Task<Newborn> launch(wire::LaunchBox request, bool keep_spare);
+  // Shows or hides something in a box that lives: ShowMount or HideMount.
+  Task<void> change_mounts(wire::LaunchRequest request, std::vector<int> fds);
   Task<void> adopt_cgroups(std::vector<std::string> names, std::vector<int> fds);
 
   bool alive() const { return socket_.is_open(); }

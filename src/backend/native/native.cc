@@ -35,6 +35,15 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       filter(filter_bytes(build_filter())),
       watches(executor) {
   settle();
+  mounts = std::make_shared<LiveMounts>(LiveMounts::Ground{
+      .executor = executor,
+      .privileged = host.privileged,
+      .translate = !options.withhold.contains(Layer::workspace_owner),
+      .may_be_untranslated = options.allow_missing.contains(Layer::workspace_owner),
+      .copies = options.state_dir / "artifacts",
+      .empty = runtime_directory() / "empty",
+      .rules_of = [this](const model::BoxSpec& spec) { return mount_rules(spec); },
+      .workers = [this]() -> asio::thread_pool& { return workers(); }});
 }
 
 model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec,
@@ -91,6 +100,7 @@ void Native::Impl::abandon() {
   }
   for (const auto& resources : std::exchange(dying, {})) resources->abandon();
   templates.stop();
+  mounts->stop();
   cgroups->abandon();
   owner.abandon();
   if (pool) pool->join();
@@ -134,6 +144,7 @@ Task<void> Native::Impl::stop() {
     resources->abandon();
   }
   templates.stop();
+  mounts->stop();
   // The owner before us may have had one.
   if (!network && network_claim) network.emplace(network_claim->number());
   if (network) network->remove();

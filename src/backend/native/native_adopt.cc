@@ -33,19 +33,23 @@ Task<void> Native::Impl::begin_adoption(std::vector<std::string> descriptions) {
   const std::shared_ptr<Impl> self = shared_from_this();
   CgroupOwner::Found others = cgroups->find_boxes();
   for (const auto& [name, groups] : others) skip_name(name);
+  std::set<std::string> living;
   for (const std::string& description : descriptions) {
     try {
       const NativeDescription told = read_description(description);
       skip_name(told.name);
       Announced box{.slot = slots->reserve(told.slot), .groups = {}};
       if (auto found = others.extract(told.name)) box.groups = std::move(found.mapped());
+      living.insert(told.name);
       announced.insert_or_assign(told.name, std::move(box));
     } catch (const Error&) {
       // adopt() says what is wrong with it.
     }
   }
-  if (others.empty()) co_return;
-  auto remove = [this, others = std::move(others)] { cgroups->remove_boxes(others); };
+  auto remove = [this, others = std::move(others), living = std::move(living)] {
+    if (!others.empty()) cgroups->remove_boxes(others);
+    mounts->remove_copies_if([&](const std::string& name) { return !living.contains(name); });
+  };
   co_await run_blocking(workers(), std::move(remove));
 }
 
@@ -75,7 +79,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
                                                std::vector<UniqueFd> fds) {
   const std::shared_ptr<Impl> self = shared_from_this();
   const NativeDescription told = read_description(description);
-  if (fds.size() != 2) {
+  if (fds.size() != 2 && fds.size() != 3) {
     throw Error(ErrorCode::protocol_error, "a box was handed over without its descriptors");
   }
   auto known = announced.extract(told.name);
@@ -89,8 +93,9 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
     cgroup = co_await find_cgroup(told.name, limits_of(spec), std::move(box.groups));
   }
   const auto resources = std::make_shared<NativeResources>(executor, told.name, std::move(box.slot),
-                                                           std::move(cgroup), graveyard);
+                                                           std::move(cgroup), graveyard, mounts);
   resources->adopt(ChildProcess(told.pid, std::move(fds[1])));
+  if (fds.size() == 3) resources->keep_mount_namespace(std::move(fds[2]));
   const auto channel = std::make_shared<GuestChannel>(executor, std::move(fds[0]));
   note({channel, resources});  // who abandons us meanwhile abandons the box as well
   std::exception_ptr failure;

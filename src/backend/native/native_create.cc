@@ -170,8 +170,8 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
   }
 
   const std::string name = str("box-", next_box++);
-  const auto resources =
-      std::make_shared<NativeResources>(executor, name, slot, make_cgroup(spec, name), graveyard);
+  const auto resources = std::make_shared<NativeResources>(
+      executor, name, slot, make_cgroup(spec, name), graveyard, mounts);
   describe_cgroup(*resources, request, travellers);
   BoxPlan plan = plan_box(host, request);
   const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
@@ -185,7 +185,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     const Parcel rest = pack(std::move(plan.finish), travellers.fds());
     send_packet(newborn.control.get(), rest.data, rest.fds);
     channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
-    const std::vector<wire::ProofResult> proofs = co_await set_up(channel);
+    const std::vector<wire::ProofResult> proofs = co_await set_up(channel, resources);
     require_proofs(proofs, accepted);
     report_left_out(proofs, report);
   } catch (const SystemError& error) {
@@ -208,7 +208,8 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
 }
 
 // The conversation with the new process until it is a guest that tells what it proved of its box.
-Task<std::vector<wire::ProofResult>> Native::Impl::set_up(std::shared_ptr<GuestChannel> channel) {
+Task<std::vector<wire::ProofResult>> Native::Impl::set_up(
+    std::shared_ptr<GuestChannel> channel, std::shared_ptr<NativeResources> resources) {
   const LateGuest late(channel, executor);
   for (;;) {
     Packet packet = co_await channel->receive();
@@ -221,6 +222,10 @@ Task<std::vector<wire::ProofResult>> Native::Impl::set_up(std::shared_ptr<GuestC
     }
     if (const auto* failed = std::get_if<wire::SetupFailed>(&message)) {
       throw SystemError(failed->step, failed->error_number);
+    }
+    if (std::holds_alternative<wire::MountsHandover>(message) && packet.fds.size() == 1) {
+      resources->keep_mount_namespace(std::move(packet.fds[0]));
+      continue;
     }
     if (!std::holds_alternative<wire::NetworkHandover>(message) || packet.fds.size() != 2) {
       throw Error(ErrorCode::protocol_error, "the guest spoke out of turn while it was set up");

@@ -13,6 +13,7 @@
 #include "backend/native/cgroup.h"
 #include "backend/native/host.h"
 #include "backend/native/image_store.h"
+#include "backend/native/live_mounts.h"
 #include "backend/native/mount_source.h"
 #include "backend/native/native.h"
 #include "backend/native/network.h"
@@ -76,7 +77,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<model::Layer> accepted);
   Task<std::optional<BoxCgroup>> find_cgroup(std::string name, CgroupLimits limits,
                                              std::set<std::uint64_t> groups);
-  Task<std::vector<wire::ProofResult>> set_up(std::shared_ptr<GuestChannel> channel);
+  Task<std::vector<wire::ProofResult>> set_up(std::shared_ptr<GuestChannel> channel,
+                                              std::shared_ptr<NativeResources> resources);
   Task<void> connect_network(Packet packet);
 
   // Of a box that its holder may have destroyed meanwhile.
@@ -119,6 +121,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::optional<NetworkProbe> inherited_network;        // as boxes that were taken over have it
   std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
+  std::shared_ptr<LiveMounts> mounts;
   std::uint64_t next_box = 1;
   bool dead_are_left = false;  // something of dead owners could not be removed yet
   Deadline next_sweep;

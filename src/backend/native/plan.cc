@@ -62,6 +62,7 @@ class BoxPlanner {
       plan_.emplace_back(Unmount{host_at(request_.image)});
     }
     if (request_.network) plan_.emplace_back(HandOverNetwork{});
+    if (!host_.privileged) plan_.emplace_back(HandOverMounts{});
     if (!request_.leave_cgroups.empty()) plan_.emplace_back(EnterCgroups{request_.leave_cgroups});
     add_lockdown();
     result.finish.plan = std::move(plan_);
@@ -124,8 +125,8 @@ class BoxPlanner {
     const bool writable = !request_.read_only_root;
     const std::uint32_t owner = writable ? payload_ : root_owner(host_);
     plan_.emplace_back(NewRoot{request_.scratch_bytes, request_.scratch_inodes, owner});
-    for (const char* path : {"/home", model::kBoxHome, "/mnt", "/opt", "/proc", "/run", "/srv",
-                             "/tmp", "/var", "/var/lib", "/workspace"}) {
+    for (const char* path : {"/home", model::kBoxHome, "/mnt", "/opt", model::kArtifactRoot,
+                             "/proc", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
       plan_.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
     }
     plan_.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = root_owner(host_)});

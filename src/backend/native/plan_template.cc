@@ -33,8 +33,9 @@ void add_devices(Plan& plan) {
 void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
   const std::uint32_t owner = root_owner(host);
   plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
-  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", model::kBoxHome, "/mnt",
-                           "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
+  for (const char* path :
+       {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", model::kBoxHome, "/mnt", "/opt",
+        model::kArtifactRoot, "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
   }
   plan.emplace_back(MakeDirectory{.target = "/root", .mode = 0700, .owner = owner});

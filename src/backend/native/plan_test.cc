@@ -157,6 +157,7 @@ constexpr const char* kNames =
 // Of every box in a shared root.
 constexpr const char* kOwnInodes = "own inodes for /usr /lib64\n";
 const std::string kBeginning = str(kOwnInodes, kTerminals, kProc, kNames, "--\n");
+constexpr const char* kHandover = "hand over the mounts\n";  // of an ordinary user
 constexpr const char* kLimits =
     "enter the cgroups fd 6 fd 7\n"
     "resource limit 7 = 4096\n"
@@ -197,8 +198,8 @@ constexpr const char* kGeneratedFiles =
 // The directories of a root of its own, all of one owner.
 std::string directories_of(const std::string& owner) {
   std::string lines;
-  for (const char* path : {"/home", "/home/box", "/mnt", "/opt", "/proc", "/run", "/srv", "/tmp",
-                           "/var", "/var/lib", "/workspace"}) {
+  for (const char* path : {"/home", "/home/box", "/mnt", "/opt", "/opt/langbot-artifacts", "/proc",
+                           "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     lines += str("make directory ", path, " 0755 of ", owner, "\n");
   }
   return lines;
@@ -216,8 +217,9 @@ std::string for_user(std::string lines) {
 
 std::string host_template(const std::string& idmap) {
   std::string lines = "new root of 4194304 bytes and 4096 inodes of root\n";
-  for (const char* path : {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt",
-                           "/opt", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
+  for (const char* path :
+       {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt", "/opt",
+        "/opt/langbot-artifacts", "/run", "/srv", "/tmp", "/var", "/var/lib", "/workspace"}) {
     lines += str("make directory ", path, " 0755 of root\n");
   }
   return str(lines,
@@ -407,8 +409,8 @@ TEST(PlanBox, GivesAWritableRootToThePayload) {
   EXPECT_EQ(text(plan_box(user_host(), writable)),
             str("--\n", kBegin, for_user(begin),
                 "writable layer over /usr lower none /.host/usr of 0 userxattr\n", for_user(end),
-                "terminals at /dev/pts group 0\n", kProc, kNames, "change the root\n", kLimits,
-                kUserLockdown));
+                "terminals at /dev/pts group 0\n", kProc, kNames, "change the root\n", kHandover,
+                kLimits, kUserLockdown));
 }
 
 TEST(PlanBox, MakesARootOfItsOwnForAMountElsewhere) {
@@ -481,7 +483,7 @@ TEST(PlanBox, LaysAWritableLayerOverAnImage) {
                 "writable layer over / lower none /run/.host/var/lib/caisson/images/py/rootfs of 0 "
                 "userxattr\n",
                 files, for_user(str(kPlaces, kWorkspace)), "terminals at /dev/pts group 0\n", kProc,
-                kNames, "change the root\n", kLimits, kUserLockdown));
+                kNames, "change the root\n", kHandover, kLimits, kUserLockdown));
 }
 
 TEST(PlanBox, KeepsAnImageReadOnlyForAMountElsewhere) {
@@ -512,7 +514,7 @@ TEST(PlanBox, BindsMountsOfAnOrdinaryUserByPathAndInode) {
                 "bind /.host/home/u/work at /workspace (rw,nosuid,nodev) inode 1:2\n"
                 "bind /.host/home/u/data at /workspace/data (ro,nosuid,nodev) inode 3:4\n"
                 "unmount /.host\n",
-                kLimits, kUserLockdown));
+                kHandover, kLimits, kUserLockdown));
 }
 
 TEST(PlanBox, LeavesOutWhatIsWithheldAndItsProof) {

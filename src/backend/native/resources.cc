@@ -26,12 +26,14 @@ using Time = std::chrono::microseconds;
 
 NativeResources::NativeResources(asio::any_io_executor executor, std::string name,
                                  Slots::Lease slot, std::optional<BoxCgroup> cgroup,
-                                 std::shared_ptr<Graveyard> graveyard)
+                                 std::shared_ptr<Graveyard> graveyard,
+                                 std::shared_ptr<LiveMounts> mounts)
     : executor_(std::move(executor)),
       name_(std::move(name)),
       slot_(std::move(slot)),
       cgroup_(std::move(cgroup)),
-      graveyard_(std::move(graveyard)) {}
+      graveyard_(std::move(graveyard)),
+      mounts_(std::move(mounts)) {}
 
 NativeResources::~NativeResources() {
   if (guest_.running()) {
@@ -73,6 +75,21 @@ BoxUsage NativeResources::usage() {
           .oom_kills = oom_kills()};
 }
 
+LiveMounts::Target NativeResources::target() const {
+  if (!guest_.running()) throw Error(ErrorCode::box_lost, "the box has ended");
+  return {.name = name_,
+          .place = mount_namespace_ ? mount_namespace_.get() : guest_.pidfd(),
+          .slot = slot_};
+}
+
+Task<void> NativeResources::show(model::BoxSpec spec, model::MountSpec mount) {
+  return mounts_->show(target(), std::move(spec), std::move(mount));
+}
+
+Task<void> NativeResources::hide(model::MountSpec mount) {
+  return mounts_->hide(target(), std::move(mount));
+}
+
 // The end of process 1 ends its pid namespace, and with it every process of the box. Payloads are
 // also killed by their cgroup, so that none goes on for a moment while the namespace is taken
 // apart.
@@ -93,7 +110,9 @@ std::optional<Handover> NativeResources::handover() const {
                                  {"has_cgroup", cgroup_.has_value()},
                                  {"slot", slot_->index},
                                  {"pid", guest_.pid()}};
-  return Handover{.description = json::serialize(description), .fds = {guest_.pidfd()}};
+  Handover handover{.description = json::serialize(description), .fds = {guest_.pidfd()}};
+  if (mount_namespace_) handover.fds.push_back(mount_namespace_.get());
+  return handover;
 }
 
 void NativeResources::abandon() {
@@ -123,6 +142,8 @@ Task<void> NativeResources::release() {
     co_await ended.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
     guest_.wait();
   }
+  mount_namespace_.reset();
+  if (mounts_) co_await mounts_->remove_copies(name_);
   if (!cgroup_) co_return;
   // The last processes leave their cgroups a moment after they are seen to have ended.
   const Deadline deadline = Clock::now() + std::chrono::seconds(5);

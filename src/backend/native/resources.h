@@ -8,6 +8,7 @@
 
 #include "backend/guest_box.h"
 #include "backend/native/cgroup.h"
+#include "backend/native/live_mounts.h"
 #include "backend/native/slots.h"
 #include "base/child_process.h"
 
@@ -19,12 +20,16 @@ using Graveyard = std::vector<BoxCgroup>;
 // What a native box holds on the host: its process 1, its control groups, its ids.
 class NativeResources final : public BoxResources {
  public:
-  // The name is that of the box among its owner's, and of its groups if it has any.
+  // The name is that of the box among its owner's, and of its groups if it has any. Without
+  // `mounts` what it shows cannot be changed.
   NativeResources(boost::asio::any_io_executor executor, std::string name, Slots::Lease slot,
-                  std::optional<BoxCgroup> cgroup, std::shared_ptr<Graveyard> graveyard);
+                  std::optional<BoxCgroup> cgroup, std::shared_ptr<Graveyard> graveyard,
+                  std::shared_ptr<LiveMounts> mounts);
   ~NativeResources() override;
 
   void adopt(ChildProcess guest) { guest_ = std::move(guest); }
+  // Of an ordinary user's box, which has no other way to it.
+  void keep_mount_namespace(UniqueFd mounts) { mount_namespace_ = std::move(mounts); }
   const std::optional<BoxCgroup>& cgroup() const { return cgroup_; }
   const Slot& slot() const { return *slot_; }
   bool ended() const { return !guest_.running() || guest_.ended(); }
@@ -40,6 +45,8 @@ class NativeResources final : public BoxResources {
   void remove_group(std::uint64_t id) override;
   std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) override;
   BoxUsage usage() override;
+  Task<void> show(model::BoxSpec spec, model::MountSpec mount) override;
+  Task<void> hide(model::MountSpec mount) override;
   void kill() override;
   std::string end_reason() const override { return end_reason_; }
   Task<void> release() override;
@@ -47,13 +54,17 @@ class NativeResources final : public BoxResources {
   void abandon() override;
 
  private:
+  LiveMounts::Target target() const;
+
   boost::asio::any_io_executor executor_;
   std::string name_;
   // Gone in this order: processes, then their cgroups, then their ids.
   Slots::Lease slot_;
   std::optional<BoxCgroup> cgroup_;
   ChildProcess guest_;
+  UniqueFd mount_namespace_;
   std::shared_ptr<Graveyard> graveyard_;
+  std::shared_ptr<LiveMounts> mounts_;
   std::string end_reason_;
 };
 

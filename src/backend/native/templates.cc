@@ -5,9 +5,12 @@
 
 #include <utility>
 
+#include "base/beneath.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "model/box_spec.h"
 
 namespace caisson::backend::native {
@@ -77,9 +80,25 @@ RootImage Templates::find_image(const std::string& image_name, UniqueFd& in_use)
   return found;
 }
 
+// An image that has no place for artifacts gets one; its tree is ours. Where it cannot, boxes of
+// the image are shown none.
+void Templates::make_artifact_place(const RootImage& image) {
+  if (image.is_host()) return;
+  try {
+    UniqueFd place = open_file(image.rootfs, O_PATH | O_DIRECTORY);
+    for (const std::string_view part :
+         split(std::string_view(model::kArtifactRoot).substr(1), '/')) {
+      place = make_directory_at(place.get(), std::string(part), image.rootfs);
+    }
+  } catch (const SystemError& error) {
+    log::warning("no place for artifacts in an image", "error", error.what());
+  }
+}
+
 Task<std::shared_ptr<Template>> Templates::make(std::string image_name) {
   const auto made = std::make_shared<Template>();
   made->image = find_image(image_name, made->image_in_use);
+  make_artifact_place(made->image);
   made->launcher = LauncherClient::start(executor_);
   UniqueFd owners_map;
   std::vector<int> fds;

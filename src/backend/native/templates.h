@@ -37,6 +37,7 @@ class Templates {
 
  private:
   Task<std::shared_ptr<Template>> make(std::string image_name);
+  static void make_artifact_place(const RootImage& image);
   RootImage find_image(const std::string& image_name, UniqueFd& in_use) const;
 
   boost::asio::any_io_executor executor_;
