@@ -1,25 +1,25 @@
 #include "session/compare.h"
 
-#include <set>
+#include <algorithm>
 #include <string_view>
-#include <tuple>
 
+#include "base/error.h"
 #include "base/str.h"
+#include "base/text.h"
 #include "model/python_text.h"
 
 namespace caisson::session {
 
 namespace {
 
-using ShownMount = std::tuple<std::string, std::string, model::MountMode>;
+bool contains(const std::vector<model::MountSpec>& mounts, const model::MountSpec& wanted) {
+  return std::ranges::find(mounts, wanted) != mounts.end();
+}
 
-std::set<ShownMount> shown_mounts(const model::BoxSpec& spec) {
-  std::set<ShownMount> result;
-  for (const model::MountSpec& mount : spec.extra_mounts) {
-    if (mount.mode == model::MountMode::none) continue;
-    result.emplace(mount.host_path, mount.mount_path, mount.mode);
-  }
-  return result;
+std::vector<model::MountSpec> without(std::vector<model::MountSpec> mounts,
+                                      const std::vector<model::MountSpec>& others) {
+  std::erase_if(mounts, [&](const model::MountSpec& mount) { return contains(others, mount); });
+  return mounts;
 }
 
 }  // namespace
@@ -50,8 +50,40 @@ std::optional<std::string> first_conflict(const model::BoxSpec& existing,
   return std::nullopt;
 }
 
-bool same_extra_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted) {
-  return shown_mounts(existing) == shown_mounts(wanted);
+std::vector<model::MountSpec> shown_mounts(const std::vector<model::MountSpec>& mounts) {
+  std::vector<model::MountSpec> shown;
+  for (const model::MountSpec& mount : mounts) {
+    if (mount.mode != model::MountMode::none && !contains(shown, mount)) shown.push_back(mount);
+  }
+  return shown;
+}
+
+MountChanges mount_changes(const std::vector<model::MountSpec>& shown,
+                           const std::vector<model::MountSpec>& wanted) {
+  const std::vector<model::MountSpec> before = shown_mounts(shown);
+  const std::vector<model::MountSpec> after = shown_mounts(wanted);
+  return {.surplus = without(before, after), .missing = without(after, before)};
+}
+
+bool differs_in_plain_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted) {
+  const MountChanges changes = mount_changes(existing.extra_mounts, wanted.extra_mounts);
+  const auto all_artifacts = [](const std::vector<model::MountSpec>& mounts) {
+    return std::ranges::all_of(mounts, &model::MountSpec::is_artifact);
+  };
+  return !all_artifacts(changes.surplus) || !all_artifacts(changes.missing);
+}
+
+void require_compatible(const model::BoxSpec& existing, const model::BoxSpec& wanted) {
+  if (const auto conflict = first_conflict(existing, wanted)) {
+    throw Error(ErrorCode::session_conflict, str("Box session ", printable(existing.session_id),
+                                                 " already exists with ", *conflict));
+  }
+  if (wanted.mounting != model::Mounting::fixed || !differs_in_plain_mounts(existing, wanted)) {
+    return;
+  }
+  throw Error(ErrorCode::session_conflict,
+              "Box mounts differ from this session's immutable mount set; acquire a Box with a "
+              "distinct reuse key for different host mounts. The existing session was preserved.");
 }
 
 }  // namespace caisson::session

@@ -1,6 +1,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/box_spec.h"
 
@@ -14,8 +15,23 @@ namespace caisson::session {
 std::optional<std::string> first_conflict(const model::BoxSpec& existing,
                                           const model::BoxSpec& wanted);
 
-// Whether both show the same extra directories of the host. Order, repetition and mounts of mode
-// `none` do not count.
-bool same_extra_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted);
+// The extra mounts that are shown of these: each once, and none of mode `none`.
+std::vector<model::MountSpec> shown_mounts(const std::vector<model::MountSpec>& mounts);
+
+// What has to happen for a box that shows the one to show the other.
+struct MountChanges {
+  std::vector<model::MountSpec> surplus;
+  std::vector<model::MountSpec> missing;
+  bool empty() const { return surplus.empty() && missing.empty(); }
+};
+MountChanges mount_changes(const std::vector<model::MountSpec>& shown,
+                           const std::vector<model::MountSpec>& wanted);
+
+// Whether they differ in more than artifacts, which come and go.
+bool differs_in_plain_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted);
+
+// Throws session_conflict, with the sentences of LangBot's runtime, when a session with the one
+// cannot be used by who asks for the other.
+void require_compatible(const model::BoxSpec& existing, const model::BoxSpec& wanted);
 
 }  // namespace caisson::session

@@ -84,7 +84,10 @@ void Registry::throw_not_found(const std::string& id) {
 }
 
 Task<SessionView> Registry::create(model::BoxSpec spec) {
-  const std::shared_ptr<Session> session = co_await get_or_create(std::move(spec));
+  std::optional<Session::Use> use;
+  use.emplace(co_await get_or_create(std::move(spec)));
+  const std::shared_ptr<Session> session = use->get();
+  use.reset();  // what is shown is how it is without us
   co_return view_of(*session);
 }
 
@@ -97,14 +100,14 @@ Task<model::ExecResult> Registry::exec(ExecRequest request) {
   const std::string id = request.spec.session_id;
   const bool end_session = request.options.on_timeout == model::OnTimeout::end_session;
   model::BoxSpec spec = request.spec;
-  const std::shared_ptr<Session> session = co_await get_or_create(std::move(spec));
+  const Session::Use session = co_await get_or_create(std::move(spec));
   model::ExecResult result = co_await session->exec(std::move(request));
   ++execs_;
   if (result.oom) ++ooms_;
   if (result.status == model::ExecStatus::timed_out) {
     ++timeouts_;
     const auto found = entries_.find(id);
-    if (end_session && found != entries_.end() && found->second->session == session) {
+    if (end_session && found != entries_.end() && found->second->session == session.get()) {
       const std::shared_ptr<Event> closed = begin_closing(found->second);
       if (closed) co_await closed->wait_until(Clock::now() + kLongestEnd);
     }
@@ -112,7 +115,7 @@ Task<model::ExecResult> Registry::exec(ExecRequest request) {
   co_return result;
 }
 
-Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
+Task<Session::Use> Registry::get_or_create(model::BoxSpec spec) {
   const std::string id = spec.session_id;
   const EntryPtr entry = entry_of(id);
   std::optional<Turns::Turn> turn = co_await entry->operations.take();
@@ -134,24 +137,38 @@ Task<std::shared_ptr<Session>> Registry::get_or_create(model::BoxSpec spec) {
     const std::shared_ptr<Event> closing = entry->closing;
     co_await closing->wait();
   }
-  const model::BoxSpec* existing = entry->session   ? &entry->session->spec()
-                                   : entry->dormant ? &*entry->dormant
-                                                    : nullptr;
-  if (existing != nullptr) {
-    if (const auto conflict = first_conflict(*existing, spec)) {
-      throw Error(ErrorCode::session_conflict,
-                  str("Box session ", printable(id), " already exists with ", *conflict));
-    }
-  }
+  // Of one that has no box there are only the settings of its last use, and the next may have
+  // others.
   if (entry->session) {
-    if (entry->session->alive() && same_extra_mounts(entry->session->spec(), spec)) {
-      const Session::Use touched(entry->session);
-      co_return entry->session;
+    require_compatible(entry->session->spec(), spec);
+    if (entry->session->alive()) {
+      Session::Use use(entry->session);
+      if (spec.mounting == model::Mounting::unsaid) co_return use;
+      try {
+        co_await follow(use, spec.extra_mounts, false);
+        co_return use;
+      } catch (const Error& error) {
+        // Hosts whose boxes follow expect another box where this one cannot.
+        const bool can_follow = error.code() != ErrorCode::session_conflict;
+        if (can_follow || spec.mounting != model::Mounting::follows) throw;
+      }
     }
     const std::shared_ptr<Event> closed = begin_closing(entry);
     if (closed) co_await closed->wait();
   }
-  co_return co_await make_session(entry, std::move(spec));
+  co_return Session::Use(co_await make_session(entry, std::move(spec)));
+}
+
+// For the daemon after us, whether the box is there then or not.
+Task<void> Registry::note(const Session& session) {
+  const model::SessionInfo info = session.info();
+  store::SessionRecord record{.session_id = session.id(),
+                              .spec = session.spec(),
+                              .backend_name = info.backend_name,
+                              .backend_session_id = info.backend_session_id,
+                              .created_at = info.created_at,
+                              .last_used_at = info.last_used_at};
+  co_await store_->put_session(std::move(record));
 }
 
 void Registry::check_capacity() const {
@@ -166,37 +183,31 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   check_capacity();
   const Counted counted(being_made_, made_);
   const Deadline started = Clock::now();
-  model::BoxSpec wanted = spec;
+  std::vector<model::MountSpec> wanted = spec.extra_mounts;
+  std::erase_if(spec.extra_mounts,
+                [](const model::MountSpec& mount) { return mount.is_artifact(); });
+  model::BoxSpec at_first = spec;
   ReadyBox ready;
-  try {
-    ready = co_await pool_.acquire(std::move(wanted));
-  } catch (const Error& error) {
-    // To LangBot's clients a mount that may not be is a fault of the request.
-    if (error.code() != ErrorCode::mount_refused) throw;
-    throw Error(ErrorCode::validation_error, error.what());
-  }
-  auto session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
-                                           std::move(spec), std::move(ready));
   std::exception_ptr failure;
   try {
+    ready = co_await pool_.acquire(std::move(at_first));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (failure) throw_as_request_fault(failure);
+  auto session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
+                                           std::move(spec), std::move(ready));
+  try {
+    co_await session->follow(std::move(wanted), true);
     if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
     // Of a session that ends with the daemon there is nothing to keep.
-    if (store_ != nullptr && session->spec().persistent) {
-      const model::SessionInfo info = session->info();
-      store::SessionRecord record{.session_id = session->id(),
-                                  .spec = session->spec(),
-                                  .backend_name = info.backend_name,
-                                  .backend_session_id = info.backend_session_id,
-                                  .created_at = info.created_at,
-                                  .last_used_at = info.last_used_at};
-      co_await store_->put_session(std::move(record));
-    }
+    if (store_ != nullptr && session->spec().persistent) co_await note(*session);
   } catch (...) {
     failure = std::current_exception();
   }
   if (failure) {
     co_await session->close();
-    std::rethrow_exception(failure);
+    throw_as_request_fault(failure);
   }
   entry->dormant.reset();
   entry->session = session;

@@ -2,6 +2,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,6 +75,12 @@ class Registry {
   // one with other settings, capacity_reached, and what the backend throws.
   Task<SessionView> create(model::BoxSpec spec);
 
+  // Shows another directory of the host in a session that exists, or no longer; what runs in it
+  // goes on. Throws session_not_found, session_conflict when it shows something else there or
+  // cannot, not_found when it shows nothing there.
+  Task<SessionView> show_mount(std::string id, model::MountSpec mount);
+  Task<SessionView> hide_mount(std::string id, std::string mount_path);
+
   // The same, and a command in it. A timeout ends the session unless the request says otherwise.
   Task<model::ExecResult> exec(ExecRequest request);
 
@@ -143,7 +150,9 @@ class Registry {
 
   EntryPtr entry_of(const std::string& id);
   void forget(const std::string& id);
-  Task<std::shared_ptr<Session>> get_or_create(model::BoxSpec spec);
+  Task<Session::Use> get_or_create(model::BoxSpec spec);
+  Task<void> follow(const Session::Use& session, std::vector<model::MountSpec> mounts,
+                    bool at_once);
   Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxSpec spec);
   std::shared_ptr<Event> begin_closing(EntryPtr entry);
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
@@ -154,12 +163,16 @@ class Registry {
   static Task<void> wait_for_return(EntryPtr entry);
   SessionView view_of(const Returning& returning) const;
   void keep(const Session& session);
+  Task<void> note(const Session& session);
+  using ChangeMounts = std::function<void(std::vector<model::MountSpec>& mounts)>;
+  Task<SessionView> change_mounts(std::string id, ChangeMounts change);
   void keep_all();
   Task<void> keep_house();
   void expire();
   void end_if_expired(EntryPtr entry);
   bool is_expired(const Session& session) const;
   void check_capacity() const;
+  [[noreturn]] static void throw_as_request_fault(const std::exception_ptr& failure);
   [[noreturn]] static void throw_not_found(const std::string& id);
   static SessionView view_of(const Session& session);
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "session/compare.h"
 #include "session/output.h"
 
 namespace caisson::session {
@@ -71,6 +72,29 @@ void Session::touch() {
 
 void Session::throw_closed() const {
   throw Error(ErrorCode::session_not_found, str("session ", printable(id()), " is being deleted"));
+}
+
+Task<void> Session::follow(std::vector<model::MountSpec> wanted, bool at_once) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  std::vector<model::MountSpec>& shown = spec_.extra_mounts;
+  const MountChanges changes = mount_changes(shown, wanted);
+  std::vector<model::MountSpec> surplus = changes.surplus;
+  for (const model::MountSpec& mount : changes.missing) {
+    const auto in_the_way =
+        std::ranges::find(surplus, mount.mount_path, &model::MountSpec::mount_path);
+    if (in_the_way != surplus.end()) {
+      co_await box_->hide(*in_the_way);
+      std::erase(shown, *in_the_way);
+      surplus.erase(in_the_way);
+    }
+    co_await box_->show(spec_, mount);
+    shown.push_back(mount);
+  }
+  for (const model::MountSpec& mount : surplus) {
+    if (!at_once && users_ > 1) break;
+    co_await box_->hide(mount);
+    std::erase(shown, mount);
+  }
 }
 
 Task<model::ExecResult> Session::exec(ExecRequest request) {

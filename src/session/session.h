@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "async/cancellation.h"
 #include "async/task.h"
@@ -102,6 +103,11 @@ class Session : public std::enable_shared_from_this<Session> {
   // timeout ends is the caller's to do.
   Task<model::ExecResult> exec(ExecRequest request);
 
+  // Shows these extra mounts in the living box and hides those that are not among them; the latter,
+  // unless it is to be at once, only while nobody besides the caller, who holds a use, is at work
+  // in the session. What failed is as it was, what was done before it stays.
+  Task<void> follow(std::vector<model::MountSpec> wanted, bool at_once);
+
   // A program of ours in the box, beside the execs: files go in and out this way.
   Task<backend::StartedCommand> start_beside(backend::ProcessSpec process,
                                              std::vector<UniqueFd> more);
@@ -135,7 +141,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::any_io_executor executor_;
   const Settings& settings_;
   const std::string backend_name_;
-  const model::BoxSpec spec_;
+  model::BoxSpec spec_;  // only its extra mounts ever change
   std::unique_ptr<backend::Box> box_;
   WaitingShell parked_;
   Deadline parked_at_{};
