@@ -78,6 +78,30 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
   };
   router.add("GET", "/v1/sessions/{id}", get);
 
+  const auto show = [&sessions](net::Exchange& exchange) -> Task<void> {
+    const std::string body = co_await exchange.read_body();
+    const json::value value = parse_body(body);
+    model::MountSpec mount = model::read_mount_spec(value, "");
+    const session::SessionView view =
+        co_await sessions.show_mount(acting_session(exchange), std::move(mount));
+    net::Response response = json_response(201, to_json(view));
+    co_await exchange.reply(std::move(response));
+  };
+  router.add("POST", "/v1/sessions/{id}/mounts", show);
+
+  const auto hide = [&sessions](net::Exchange& exchange) -> Task<void> {
+    const std::string* path = exchange.request().find_query("path");
+    if (path == nullptr || path->empty()) {
+      throw Error(ErrorCode::validation_error, "path: is required, as a query: ?path=/workspace/x");
+    }
+    std::string mount_path = *path;
+    const session::SessionView view =
+        co_await sessions.hide_mount(acting_session(exchange), std::move(mount_path));
+    net::Response response = json_response(200, to_json(view));
+    co_await exchange.reply(std::move(response));
+  };
+  router.add("DELETE", "/v1/sessions/{id}/mounts", hide);
+
   const auto remove = [&sessions](net::Exchange& exchange) -> Task<void> {
     const std::string id = exchange.param("id");
     co_await sessions.remove(id);

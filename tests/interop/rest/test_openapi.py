@@ -39,7 +39,8 @@ def test_the_document_is_the_one_of_the_source(document):
     assert document == source
 
 
-def test_every_operation_of_the_document_is_there(client, document):
+def test_every_operation_of_the_document_is_there(client, document, tmp_path):
+    mount = {"host_path": str(tmp_path), "mount_path": "/workspace/shown"}
     found = operations(document)
     assert len(found) >= 15
     for method, path in found:
@@ -49,10 +50,13 @@ def test_every_operation_of_the_document_is_there(client, document):
         for name in ("default", "cat"):
             client("POST", "/v1/sessions/there/managed-process", {"command": "cat", "process_id": name})
         target = fill(path, "there", "key", "cat")
+        if path.endswith("/mounts") and method == "delete":
+            client("POST", target, mount)
+            target += "?path=/workspace/shown"
         if re.search("files|directory", path):
             target += "?path=file" if "files" in path else "?path=."
         bodies = {"exec": {"cmd": "true"}, "stream": {"cmd": "true"}, "managed-process": {"command": "cat"},
-                  "signal": {"signal": 1}}  # fmt: skip
+                  "signal": {"signal": 1}, "mounts": mount}  # fmt: skip
         body = bodies.get(path.rsplit("/", 1)[1]) if method == "post" else b"x" if method == "put" else None
         reply = client(method.upper(), target, body)
         assert reply.status in (200, 201), (method, path, reply)

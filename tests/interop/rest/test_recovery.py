@@ -367,3 +367,14 @@ def test_the_state_of_a_newer_version_is_refused_and_left_alone(start_daemon):
     assert (daemon.state / "caisson.db").read_bytes() == before
     with pytest.raises(AssertionError, match="there is no keeper"):
         keeper_of(daemon)
+
+
+def test_a_persistent_session_without_a_box_takes_the_settings_of_its_next_use(start_daemon):
+    daemon = start_daemon()
+    assert daemon.client.create("p", persistent=True, memory_mb=64).status == 201
+    daemon.stop()
+    daemon.start()
+    assert daemon.client.get("p").json["state"] == "dead"
+    made = daemon.client.create("p", persistent=True, memory_mb=128)
+    assert (made.status, made.json["memory_mb"]) == (201, 128), made
+    assert daemon.client.create("p", persistent=True, memory_mb=64).status == 409

@@ -325,10 +325,7 @@ def test_a_missing_setting_means_its_default_and_conflicts(client, session):
     assert client.create(session).message.endswith("already exists with memory_mb=64")
 
 
-# Extra mounts make a new box when they change.
-
-
-def test_other_extra_mounts_make_a_new_box(client, session, roots):
+def test_other_extra_mounts_are_a_conflict_that_keeps_the_session(client, session, roots):
     one = {"host_path": str(roots / "one"), "mount_path": "/one", "mode": "ro"}
     two = {"host_path": str(roots / "two"), "mount_path": "/two"}
     hidden = {"host_path": str(roots / "two"), "mount_path": "/hidden", "mode": "none"}
@@ -343,10 +340,9 @@ def test_other_extra_mounts_make_a_new_box(client, session, roots):
     for same in ([two, one], [one, two, one], [hidden, one, two], [two, two, one, hidden, hidden]):
         assert box(*same) == first, same
     for other in ([one], [], [two], [one, {**two, "mode": "ro"}], [one, {**two, "mount_path": "/deux"}]):
-        last, now = first, box(*other)
-        assert now != last, other
-        assert client.run(session, "test -e /tmp/marker", extra_mounts=other)["exit_code"] == 1
-        first = now
+        assert client.create(session, extra_mounts=other).status == 409, other
+    assert client.run(session, "test -e /tmp/marker; ls -d /one /two")["exit_code"] == 0
+    assert client.get(session).json["backend_session_id"] == first
 
 
 def test_a_conflict_comes_before_extra_mounts(client, session, roots):
