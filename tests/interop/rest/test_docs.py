@@ -14,13 +14,13 @@ def shown_commands():
     return [line for block in blocks for line in block.splitlines() if line.strip()]
 
 
-def test_every_curl_line_of_the_document_works(daemon):
+def test_every_curl_line_of_the_document_works(daemon, tmp_path):
     commands = shown_commands()
     assert len(commands) > 12
     for command in commands:
         assert DOCUMENTED in command, command
         failing = command.replace(DOCUMENTED, f"127.0.0.1:{daemon.port}").replace("curl -s", "curl -fsS", 1)
-        done = subprocess.run(["sh", "-c", failing], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["sh", "-c", failing], cwd=tmp_path, capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         assert done.stdout, command
 
