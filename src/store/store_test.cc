@@ -57,6 +57,7 @@ TEST(Store, GivesBackWhatWasPutAfterItIsOpenedAgain) {
   full.spec.cpus = 0.1 + 0.2;
   full.spec.host_path = "/srv/a";
   full.spec.extra_mounts = {{"/srv/b", "/b", model::MountMode::ro}};
+  full.spec.mounting = model::Mounting::fixed;
   full.spec.persistent = true;
   {
     Store store(directory / "caisson.db");
