@@ -201,7 +201,11 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
     co_await session->follow(std::move(wanted), true);
     if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
     // Of a session that ends with the daemon there is nothing to keep.
-    if (store_ != nullptr && session->spec().persistent) co_await note(*session);
+    if (store_ != nullptr && session->spec().persistent) {
+      co_await note(*session);
+    } else if (store_ != nullptr && entry->dormant) {
+      co_await store_->remove_session(session->id());
+    }
   } catch (...) {
     failure = std::current_exception();
   }

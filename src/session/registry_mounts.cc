@@ -51,7 +51,7 @@ Task<SessionView> Registry::change_mounts(std::string id, ChangeMounts change) {
 }
 
 Task<SessionView> Registry::show_mount(std::string id, model::MountSpec mount) {
-  auto add = [mount, id](std::vector<model::MountSpec>& mounts) {
+  auto add = [mount = std::move(mount), id](std::vector<model::MountSpec>& mounts) {
     for (const model::MountSpec& other : mounts) {
       if (other.mount_path != mount.mount_path || other == mount) continue;
       throw Error(ErrorCode::session_conflict,
@@ -64,7 +64,7 @@ Task<SessionView> Registry::show_mount(std::string id, model::MountSpec mount) {
 }
 
 Task<SessionView> Registry::hide_mount(std::string id, std::string mount_path) {
-  auto remove = [mount_path, id](std::vector<model::MountSpec>& mounts) {
+  auto remove = [mount_path = std::move(mount_path), id](std::vector<model::MountSpec>& mounts) {
     const auto gone = [&](const model::MountSpec& mount) { return mount.mount_path == mount_path; };
     if (std::erase_if(mounts, gone) > 0) return;
     throw Error(ErrorCode::not_found,

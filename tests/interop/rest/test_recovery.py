@@ -378,3 +378,9 @@ def test_a_persistent_session_without_a_box_takes_the_settings_of_its_next_use(s
     made = daemon.client.create("p", persistent=True, memory_mb=128)
     assert (made.status, made.json["memory_mb"]) == (201, 128), made
     assert daemon.client.create("p", persistent=True, memory_mb=64).status == 409
+    daemon.stop()
+    daemon.start()
+    assert daemon.client.create("p").json["persistent"] is False
+    daemon.stop()
+    daemon.start()
+    assert daemon.client("GET", "/v1/sessions").json == []
