@@ -99,6 +99,13 @@ UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> 
   return fd;
 }
 
+bool same_file(int a, int b) {
+  struct stat first {};
+  struct stat second {};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
 UniqueFd duplicate(int fd, std::string_view subject) {
   return UniqueFd(check_syscall(subject, ::fcntl(fd, F_DUPFD_CLOEXEC, 3)));
 }

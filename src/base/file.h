@@ -40,6 +40,9 @@ void seal_memory_file(int fd, const std::string& name);
 // Both, with this content; read from its beginning.
 UniqueFd sealed_memory_file(const std::string& name, std::span<const std::byte> content);
 
+// Whether both are the same file or directory.
+bool same_file(int a, int b);
+
 // A second descriptor of the same open file, above 2. The subject is for the error.
 UniqueFd duplicate(int fd, std::string_view subject);
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "guest/mount_calls.h"
@@ -42,13 +43,6 @@ bool is_mount(int place) {
 bool is_directory(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool same_file(int a, int b) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
 }
 
 // While it lives, files are made by this user and with no more than its rights.

@@ -62,13 +62,6 @@ std::string parent_of(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-bool same_directory(int a, int b) {
-  struct stat first {};
-  struct stat second {};
-  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino;
-}
-
 }  // namespace
 
 Files::Files(const model::BoxSpec& spec)
@@ -179,7 +172,7 @@ void Files::show(const model::MountSpec& mount) {
   }
   for (Mount& one : more) {
     std::erase_if(mounts_, [&](const Mount& other) {
-      return other.path == one.path && same_directory(other.root.get(), one.root.get());
+      return other.path == one.path && same_file(other.root.get(), one.root.get());
     });
     const auto taken = [&](const Mount& other) { return other.path == one.path; };
     if (std::ranges::any_of(mounts_, taken)) {
