@@ -24,7 +24,7 @@ inline model::MountSpec write_artifact(const std::filesystem::path& directory,
   replace_file(written, manifest);
   const std::string digest = model::read_tree_manifest(manifest).digest;
   return {.host_path = tree,
-          .mount_path = str(model::kArtifactRoot, "/", digest.substr(7)),
+          .mount_path = str(model::kArtifactRoot, "/", model::digits_of(digest)),
           .mode = model::MountMode::ro,
           .content_digest = digest,
           .manifest_path = written.native()};

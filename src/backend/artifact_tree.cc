@@ -30,11 +30,6 @@ constexpr std::string_view kFailed = "Immutable artifact preparation failed: ";
   throw Error(ErrorCode::artifact_refused, why);
 }
 
-std::string directory_name(const std::string& digest) {
-  constexpr std::string_view kAlgorithm = "sha256:";
-  return digest.substr(kAlgorithm.size());
-}
-
 // The directories above a file of the tree are made as they are needed.
 UniqueFd make_parent(int tree, const std::string& path, std::string& name) {
   std::vector<std::string_view> parts = split(path, '/');
@@ -107,7 +102,7 @@ UniqueFd copy(int source, int manifest, const std::string& digest,
   const model::TreeManifest tree = read_manifest(manifest);
   if (tree.digest != digest) fail("Artifact manifest does not match content_digest");
   const UniqueFd all = make_directories(copies.native());
-  const std::string name = directory_name(digest);
+  const std::string name(model::digits_of(digest));
   if (UniqueFd found = open_copy(all.get(), name)) return found;
   remove_tree(all.get(), kUnfinished);
   check_room(all.get(), tree);
@@ -142,7 +137,7 @@ UniqueFd copy_artifact(int source, int manifest, const std::string& digest,
 
 void remove_artifact(const std::filesystem::path& copies, const std::string& digest) {
   const UniqueFd all(::open(copies.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (all) remove_tree(all.get(), directory_name(digest));
+  if (all) remove_tree(all.get(), std::string(model::digits_of(digest)));
 }
 
 }  // namespace caisson::backend

@@ -12,6 +12,7 @@
 #include "base/unicode.h"
 #include "model/field_rules.h"
 #include "model/object_reader.h"
+#include "model/tree_manifest.h"
 
 namespace caisson::model {
 
@@ -62,20 +63,12 @@ double read_cpus(ObjectReader& reader, double fallback) {
   return std::min(cpus, kMaxCpus);
 }
 
-constexpr std::string_view kDigestPrefix = "sha256:";
-
-std::string_view digits_of(std::string_view digest) {
-  return digest.substr(kDigestPrefix.size());
-}
-
 std::optional<std::string> read_digest(ObjectReader& reader) {
   const std::optional<std::string> text = reader.nullable<std::string>("content_digest");
   if (!text) return std::nullopt;
   std::string digest(trim(*text));
   if (!digest.starts_with(kDigestPrefix)) refuse("content_digest must use sha256:<hex>");
-  const std::string_view digits = digits_of(digest);
-  if (digits.size() != 64 ||
-      digits.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+  if (!are_digits(digits_of(digest))) {
     refuse("content_digest must use sha256:<64 lowercase hex>");
   }
   return digest;

@@ -37,10 +37,6 @@ std::optional<std::uint64_t> whole_number(const json::value& value) {
   return static_cast<std::uint64_t>(*number);
 }
 
-bool is_digest(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 TreeManifest::File read_file(const json::value& value, std::set<std::string, std::less<>>& seen) {
   if (!has_just(value, {"path", "size", "sha256", "executable"})) {
     refuse("Artifact manifest contains an invalid file entry");
@@ -55,7 +51,7 @@ TreeManifest::File read_file(const json::value& value, std::set<std::string, std
   if (!size) refuse("Artifact manifest contains an invalid file size");
   file.size = *size;
   if (const json::string* digest = entry.at("sha256").if_string()) file.sha256 = *digest;
-  if (!is_digest(file.sha256)) refuse("Artifact manifest contains an invalid file digest");
+  if (!are_digits(file.sha256)) refuse("Artifact manifest contains an invalid file digest");
   const bool* executable = entry.at("executable").if_bool();
   if (executable == nullptr) refuse("Artifact manifest contains an invalid file mode");
   file.executable = *executable;
@@ -76,6 +72,14 @@ std::string canonical_text(const TreeManifest& manifest) {
 }
 
 }  // namespace
+
+std::string_view digits_of(std::string_view digest) {
+  return digest.substr(kDigestPrefix.size());
+}
+
+bool are_digits(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 TreeManifest read_tree_manifest(std::string_view text) {
   if (text.size() > kMaxManifestBytes) refuse("Artifact manifest is too large");
@@ -106,7 +110,7 @@ TreeManifest read_tree_manifest(std::string_view text) {
   if (declared != manifest.total_bytes || manifest.total_bytes > kMaxTreeBytes) {
     refuse("Artifact manifest contains an invalid total size");
   }
-  manifest.digest = str("sha256:", sha256_hex(canonical_text(manifest)));
+  manifest.digest = str(kDigestPrefix, sha256_hex(canonical_text(manifest)));
   return manifest;
 }
 
