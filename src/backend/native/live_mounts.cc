@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/tree_manifest.h"
 
 namespace caisson::backend::native {
 
@@ -68,15 +69,16 @@ Task<WantedMount> LiveMounts::verified(Target box, model::MountSpec mount,
   const std::shared_ptr<UniqueFd> copy = co_await run_blocking(ground_.workers(), std::move(work));
   struct stat info {};
   check_syscall(copies.native(), ::fstat(copy->get(), &info));
-  WantedMount wanted{.source = {.place = std::move(*copy),
-                                .resolved = (copies / mount.content_digest->substr(7)).native(),
-                                .is_directory = true,
-                                .owner = info.st_uid,
-                                .group = info.st_gid,
-                                .device = info.st_dev,
-                                .inode = info.st_ino},
-                     .target = mount.mount_path,
-                     .mode = MountMode::ro};
+  WantedMount wanted{
+      .source = {.place = std::move(*copy),
+                 .resolved = (copies / model::digits_of(*mount.content_digest)).native(),
+                 .is_directory = true,
+                 .owner = info.st_uid,
+                 .group = info.st_gid,
+                 .device = info.st_dev,
+                 .inode = info.st_ino},
+      .target = mount.mount_path,
+      .mode = MountMode::ro};
   co_return wanted;
 }
 
@@ -116,7 +118,7 @@ Task<void> LiveMounts::attach(Target box, WantedMount mount, std::string holder)
                           .owner = ground_.privileged ? box.slot->ids.payload : 0,
                           .replace = artifact,
                           .source = {}};
-  std::vector<int> fds{box.place};
+  std::vector<int> fds{box.place->get()};
   UniqueFd prepared;
   if (ground_.privileged) {
     prepared = co_await prepare(box, mount, artifact);
@@ -139,8 +141,16 @@ Task<void> LiveMounts::show(Target box, model::BoxSpec spec, model::MountSpec mo
   const model::MountRules rules = ground_.rules_of(spec);
   if (mount.is_artifact()) {
     WantedMount wanted = co_await verified(box, mount, rules);
-    co_await attach(box, std::move(wanted), holder_of(mount));
-    co_return;
+    std::exception_ptr failure;
+    try {
+      co_await attach(box, std::move(wanted), holder_of(mount));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (!failure) co_return;
+    // Nobody is shown the copy, and a box that ended meanwhile was cleared up before it was there.
+    co_await remove_copy(box, mount);
+    std::rethrow_exception(failure);
   }
   model::BoxSpec only;
   only.mount_path = spec.mount_path;
@@ -154,13 +164,16 @@ Task<void> LiveMounts::show(Target box, model::BoxSpec spec, model::MountSpec mo
 Task<void> LiveMounts::hide(Target box, model::MountSpec mount) {
   wire::LaunchRequest message =
       wire::HideMount{.target = mount.mount_path, .holder = holder_of(mount)};
-  std::vector<int> fds{box.place};
+  std::vector<int> fds{box.place->get()};
   try {
     co_await mounter()->change_mounts(std::move(message), std::move(fds));
   } catch (const SystemError& error) {
     throw change_failure(mount.mount_path, error);
   }
-  if (!mount.is_artifact()) co_return;
+  if (mount.is_artifact()) co_await remove_copy(box, mount);
+}
+
+Task<void> LiveMounts::remove_copy(Target box, model::MountSpec mount) {
   auto work = [copies = ground_.copies / box.name, digest = *mount.content_digest] {
     remove_artifact(copies, digest);
   };

@@ -11,6 +11,7 @@
 #include "backend/native/box_mounts.h"
 #include "backend/native/launcher_client.h"
 #include "backend/native/slots.h"
+#include "base/unique_fd.h"
 #include "model/box_spec.h"
 #include "model/mount_rules.h"
 
@@ -32,10 +33,11 @@ class LiveMounts {
   };
   explicit LiveMounts(Ground ground) : ground_(std::move(ground)) {}
 
-  // A box whose descriptors are borrowed.
+  // A box, which may end at any moment: what is held here names no other one then.
   struct Target {
     std::string name;
-    int place = -1;  // a pidfd of its guest or, for an ordinary user, its mount namespace
+    // A pidfd of its guest or, for an ordinary user, its mount namespace.
+    std::shared_ptr<const UniqueFd> place;
     Slots::Lease slot;
   };
   // Throw as those of Box.
@@ -55,6 +57,7 @@ class LiveMounts {
   Task<int> map_for(Target box, const MountSource& source, bool artifact);
   Task<UniqueFd> prepare(Target box, const WantedMount& mount, bool artifact);
   Task<void> attach(Target box, WantedMount mount, std::string holder);
+  Task<void> remove_copy(Target box, model::MountSpec mount);
 
   Ground ground_;
   std::shared_ptr<LauncherClient> mounter_;

@@ -77,8 +77,9 @@ BoxUsage NativeResources::usage() {
 
 LiveMounts::Target NativeResources::target() const {
   if (!guest_.running()) throw Error(ErrorCode::box_lost, "the box has ended");
+  const int place = mount_namespace_ ? mount_namespace_.get() : guest_.pidfd();
   return {.name = name_,
-          .place = mount_namespace_ ? mount_namespace_.get() : guest_.pidfd(),
+          .place = std::make_shared<const UniqueFd>(duplicate(place, "a box")),
           .slot = slot_};
 }
 
