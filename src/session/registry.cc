@@ -119,16 +119,7 @@ Task<Session::Use> Registry::get_or_create(model::BoxSpec spec) {
   const std::string id = spec.session_id;
   const EntryPtr entry = entry_of(id);
   std::optional<Turns::Turn> turn = co_await entry->operations.take();
-  // The entry is forgotten with the turn when nothing came of it.
-  struct Forget {
-    Registry& registry;
-    const std::string& name;
-    std::optional<Turns::Turn>& turn;
-    ~Forget() {
-      turn.reset();
-      registry.forget(name);
-    }
-  } const forget{*this, id, turn};
+  const Forget forget{*this, id, turn};
 
   co_await wait_for_return(entry);
   if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");

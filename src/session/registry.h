@@ -148,6 +148,17 @@ class Registry {
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
+  // With the turn of whoever asked about a name, the name is forgotten when nothing came of it.
+  struct Forget {
+    Registry& registry;
+    const std::string& name;
+    std::optional<Turns::Turn>& turn;
+    ~Forget() {
+      turn.reset();
+      registry.forget(name);
+    }
+  };
+
   EntryPtr entry_of(const std::string& id);
   void forget(const std::string& id);
   Task<Session::Use> get_or_create(model::BoxSpec spec);

@@ -37,7 +37,8 @@ Task<SessionView> Registry::change_mounts(std::string id, ChangeMounts change) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) throw_not_found(id);
   const EntryPtr entry = found->second;
-  const std::optional<Turns::Turn> turn = co_await entry->operations.take();
+  std::optional<Turns::Turn> turn = co_await entry->operations.take();
+  const Forget forget{*this, id, turn};
   co_await wait_for_return(entry);
   if (!entry->session || !entry->session->alive()) throw_not_found(id);
   const std::shared_ptr<Session> session = entry->session;

@@ -53,6 +53,14 @@ json::object to_json(const session::SessionView& view) {
   return object;
 }
 
+namespace {
+
+net::Response session_response(int status, const session::SessionView& view) {
+  return json_response(status, to_json(view));
+}
+
+}  // namespace
+
 void add_session_routes(net::Router& router, session::Registry& sessions,
                         session::Processes& processes) {
   router.add("GET", "/v1/sessions", [&sessions](net::Exchange& exchange) -> Task<void> {
@@ -66,8 +74,7 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
     const std::string body = co_await exchange.read_body();
     model::BoxSpec spec = read_spec(acting_session(exchange), body);
     const session::SessionView view = co_await sessions.create(std::move(spec));
-    net::Response response = json_response(201, to_json(view));
-    co_await exchange.reply(std::move(response));
+    co_await exchange.reply(session_response(201, view));
   });
 
   const auto get = [&sessions, &processes](net::Exchange& exchange) -> Task<void> {
@@ -82,10 +89,12 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
     const std::string body = co_await exchange.read_body();
     const json::value value = parse_body(body);
     model::MountSpec mount = model::read_mount_spec(value, "");
+    if (mount.mode == model::MountMode::none) {
+      throw Error(ErrorCode::validation_error, "mode: \"none\" shows nothing: ro or rw");
+    }
     const session::SessionView view =
         co_await sessions.show_mount(acting_session(exchange), std::move(mount));
-    net::Response response = json_response(201, to_json(view));
-    co_await exchange.reply(std::move(response));
+    co_await exchange.reply(session_response(201, view));
   };
   router.add("POST", "/v1/sessions/{id}/mounts", show);
 
@@ -97,8 +106,7 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
     std::string mount_path = *path;
     const session::SessionView view =
         co_await sessions.hide_mount(acting_session(exchange), std::move(mount_path));
-    net::Response response = json_response(200, to_json(view));
-    co_await exchange.reply(std::move(response));
+    co_await exchange.reply(session_response(200, view));
   };
   router.add("DELETE", "/v1/sessions/{id}/mounts", hide);
 

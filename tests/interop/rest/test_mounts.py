@@ -65,6 +65,7 @@ def test_a_directory_comes_and_goes_while_a_process_goes_on(client, session, tmp
         ({"mount_path": "/tmp"}, 409),
         ({"host_path": "/srv", "mount_path": "/opt/langbot-artifacts/x", "mode": "ro"}, 400),
         ({"mode": "ro"}, 400),
+        ({"mount_path": "/workspace/x", "mode": "none"}, 400),
     ],
 )
 def test_what_cannot_be_shown_leaves_the_session_as_it_was(client, session, tmp_path, mount, status):
@@ -72,6 +73,14 @@ def test_what_cannot_be_shown_leaves_the_session_as_it_was(client, session, tmp_
     reply = show(client, session, **{"host_path": str(tmp_path), **mount})
     assert (reply.status, client.get(session).json["extra_mounts"]) == (status, []), reply
     assert client.output(session, "cat /tmp/kept") == "kept"
+
+
+@pytest.mark.parametrize("target", ["/workspace/link", "/workspace/link/deep/er"])
+def test_a_link_that_a_payload_put_in_the_way_is_not_followed(client, session, tmp_path, target):
+    client.output(session, "ln -s /tmp /workspace/link")
+    reply = show(client, session, host_path=str(tmp_path), mount_path=target)
+    assert (reply.status, reply.code) == (409, "session_conflict"), reply
+    assert client.output(session, "ls /tmp; grep -c \" /tmp/\" /proc/self/mounts || true") == "0", "made or mounted"
 
 
 def test_a_session_that_is_not_there_is_shown_nothing(client, name):
