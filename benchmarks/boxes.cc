@@ -55,7 +55,11 @@ Boxes::~Boxes() {
 }
 
 std::unique_ptr<backend::Box> Boxes::create() {
-  return loop_.await(backend_.create(plain_spec()));
+  return create(plain_spec());
+}
+
+std::unique_ptr<backend::Box> Boxes::create(model::BoxSpec spec) {
+  return loop_.await(backend_.create(std::move(spec)));
 }
 
 void Boxes::run_trivial_command(backend::Box& box) {

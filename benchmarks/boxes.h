@@ -51,8 +51,9 @@ class Boxes {
   ~Boxes();
 
   Loop& loop() { return loop_; }
-  // A box with the settings that a caller gets who asks for nothing.
+  // Without a spec: with the settings that a caller gets who asks for nothing.
   std::unique_ptr<backend::Box> create();
+  std::unique_ptr<backend::Box> create(model::BoxSpec spec);
   void run_trivial_command(backend::Box& box);
   void destroy(backend::Box& box);
 

@@ -47,8 +47,9 @@ std::string wait_for_port(int log) {
 DaemonProcess::DaemonProcess(bool pools) {
   const std::filesystem::path config = directory_.path() / "caisson.yaml";
   replace_file(config,
-               str("box: {limits: {max_sessions: 5000}}\ncaisson:\n  pools: ",
-                   pools ? "true" : "false", "\n  shell_idle_sec: 1\n  session_ttl_sec: 3600\n"));
+               str("box: {limits: {max_sessions: 5000}, local: {allowed_mount_roots: [",
+                   shown_.path().native(), "]}}\ncaisson:\n  pools: ", pools ? "true" : "false",
+                   "\n  shell_idle_sec: 1\n  session_ttl_sec: 3600\n"));
   start();
 }
 

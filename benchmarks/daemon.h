@@ -20,6 +20,8 @@ class DaemonProcess {
   DaemonProcess& operator=(const DaemonProcess&) = delete;
   ~DaemonProcess();
 
+  // A directory that its sessions may be shown.
+  const std::filesystem::path& shown() const { return shown_.path(); }
   std::string pid() const { return std::to_string(process_.pid()); }
   const std::string& address() const { return address_; }
   double ready_ms() const { return ready_ms_; }  // from its start to its first answer
@@ -31,6 +33,7 @@ class DaemonProcess {
   void start();
 
   TemporaryDirectory directory_;
+  TemporaryDirectory shown_{0755};
   UniqueFd log_;
   ChildProcess process_;
   std::string address_;

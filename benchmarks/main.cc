@@ -27,13 +27,11 @@ struct Measurement {
 
 // Memory comes first: what other measurements leave behind is freed by the kernel in its own time.
 const std::vector<Measurement>& measurements() {
-  static const std::vector<Measurement> all{{"memory", measure_memory},
-                                            {"exec", measure_exec},
-                                            {"lifecycle", measure_lifecycle},
-                                            {"throughput", measure_throughput},
-                                            {"rest", measure_rest},
-                                            {"processes", measure_processes},
-                                            {"rpc", measure_rpc}};
+  static const std::vector<Measurement> all{
+      {"memory", measure_memory},       {"exec", measure_exec},
+      {"lifecycle", measure_lifecycle}, {"throughput", measure_throughput},
+      {"mounts", measure_mounts},       {"rest", measure_rest},
+      {"processes", measure_processes}, {"rpc", measure_rpc}};
   return all;
 }
 

@@ -17,7 +17,10 @@ void measure_throughput(const Options& options, Report& report);
 // What a box costs that does nothing.
 void measure_memory(const Options& options, Report& report);
 
-// The same through a daemon, over REST.
+// A change of what a living box is shown, against a new box.
+void measure_mounts(const Options& options, Report& report);
+
+// Commands, sessions and idle ones through a daemon, over REST.
 void measure_rest(const Options& options, Report& report);
 
 // Long-lived processes: the relay, the journal, and coming back after the daemon was killed.
