@@ -22,9 +22,20 @@ static_assert(kBlockSize == std::uint64_t{1} << kTailBits);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t));
 
-// Blocks that may be kept at once, and two that are partly so.
+// Beside the blocks that are kept as a whole, those at either end.
+constexpr std::uint64_t kPartlyKept = 2;
+
+// Blocks that may be kept at once, of a journal that does not stretch for a line: all that the
+// index of an earlier release has room for.
+std::uint64_t least_ring_size(std::uint64_t capacity) {
+  return (capacity + BlockIndex::slack(capacity) + BlockIndex::step(capacity)) / kBlockSize +
+         kPartlyKept;
+}
+
+// The same with the longest line, its newline, and the slack behind it.
 std::uint64_t ring_size(std::uint64_t capacity) {
-  return (capacity + BlockIndex::slack(capacity) + BlockIndex::step(capacity)) / kBlockSize + 2;
+  const std::uint64_t line = kLongestLine + 1 + BlockIndex::slack(capacity);
+  return std::max(least_ring_size(capacity), (line + kBlockSize - 1) / kBlockSize + kPartlyKept);
 }
 
 }  // namespace
@@ -121,7 +132,8 @@ bool BlockIndex::sound_header(std::span<const std::byte> memory) {
   return fixed.magic == kMagic && fixed.version == kVersion &&
          header->check == fixed_check(&fixed, sizeof fixed) && fixed.overflow <= 1 &&
          fixed.capacity > 0 && fixed.capacity <= kMaxCapacity && fixed.capacity % kBlockSize == 0 &&
-         fixed.ring_size == ring_size(fixed.capacity) &&
+         fixed.ring_size >= least_ring_size(fixed.capacity) &&
+         fixed.ring_size <= ring_size(fixed.capacity) &&
          memory.size() == sizeof(Header) + fixed.ring_size * sizeof(Entry);
 }
 
@@ -160,6 +172,10 @@ std::optional<std::string> BlockIndex::problem(std::span<const std::byte> memory
     before = block;
   }
   return std::nullopt;
+}
+
+std::uint64_t BlockIndex::room() const {
+  return (ring_size_ - kPartlyKept) * kBlockSize;
 }
 
 void BlockIndex::set_begin(std::uint64_t offset) {

@@ -56,6 +56,8 @@ class BlockIndex {
   static bool sound_header(std::span<const std::byte> memory);
 
   Limits limits() const { return limits_; }
+  // How many bytes may be kept from any offset on.
+  std::uint64_t room() const;
   std::uint64_t begin() const { return own_.begin.load(); }
   void set_begin(std::uint64_t offset);
   bool closed() const { return own_.closed.load() != 0; }

@@ -29,8 +29,8 @@ class Feed {
   }
   Task<void> released() { return released_.wait(); }
   // As Journal::hold_from.
-  void hold_from(std::uint64_t offset) {
-    journal_.hold_from(offset);
+  void hold_from(std::uint64_t offset, std::uint64_t at_least = 0) {
+    journal_.hold_from(offset, at_least);
     released_.notify();
   }
 

@@ -124,6 +124,10 @@ std::uint64_t Journal::first_held() const {
   return std::min(held, std::max(begin(), mark(kReleased)));
 }
 
+std::uint64_t Journal::longest_line() const {
+  return std::min(kLongestLine, index_.room() - slack(limits_) - 1);
+}
+
 // How many bytes the next step may take.
 std::size_t Journal::room() const {
   const std::uint64_t step = BlockIndex::step(limits_.capacity);
@@ -132,7 +136,8 @@ std::size_t Journal::room() const {
   const std::uint64_t kept = end() - std::min(end(), held);
   const std::uint64_t slack =
       uses_slack_.load(std::memory_order_acquire) ? BlockIndex::slack(limits_.capacity) : 0;
-  const std::uint64_t most = limits_.capacity + slack;
+  const std::uint64_t most =
+      std::max(limits_.capacity, at_least_.load(std::memory_order_acquire)) + slack;
   return kept >= most ? 0 : std::min(step, most - kept);
 }
 

@@ -110,9 +110,16 @@ class Journal {
   void release_up_to(std::uint64_t offset);
 
   // While somebody reads who must miss nothing: what is at `offset` or behind it is not released,
-  // whatever the policy; rather drain() is held. kNobody ends it.
+  // whatever the policy; rather drain() is held, though not before there are `at_least` bytes, be
+  // that more than the capacity. kNobody ends it.
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
-  void hold_from(std::uint64_t offset) { held_from_.store(offset, std::memory_order_release); }
+  void hold_from(std::uint64_t offset, std::uint64_t at_least = 0) {
+    at_least_.store(at_least, std::memory_order_release);
+    held_from_.store(offset, std::memory_order_release);
+  }
+  // The longest line, without its newline, that can be held: kLongestLine. Less in a small journal
+  // that an earlier release made.
+  std::uint64_t longest_line() const;
 
   // Lets it grow into its slack, for the last bytes of a process whose pipe is no larger than that.
   static std::uint64_t slack(const Limits& limits) { return BlockIndex::slack(limits.capacity); }
@@ -127,6 +134,8 @@ class Journal {
   void set_mark(std::size_t which, std::uint64_t value) { index_.set_mark(which, value); }
   static constexpr std::size_t kDelivered = 0;  // first byte not delivered to the relay's client
   static constexpr std::size_t kReleased = 1;   // what release_up_to() was told
+  // Up to here, a line was passed over of which the relay's clients get no more; 0: none ever was.
+  static constexpr std::size_t kPassedOver = 2;
 
   // Everything that arrived at this wall-clock time (microseconds) or later is at this offset or
   // behind it; up to a block before it may be earlier.
@@ -170,6 +179,7 @@ class Journal {
   const Limits limits_;
   std::atomic<std::uint64_t> end_;
   std::atomic<std::uint64_t> held_from_ = kNobody;
+  std::atomic<std::uint64_t> at_least_ = 0;
   std::atomic<bool> uses_slack_ = false;
   mutable std::atomic<bool> tail_damaged_ = false;  // a reader has found out
   OpenBlock open_;

@@ -186,7 +186,7 @@ TEST_F(JournalDamage, OfAnInterruptedCreationIsNone) {
 
 // The index would lose the first of them while it records the rest, and be refused the next time.
 TEST_F(JournalDamage, OfAFileWithMoreThanItsIndexHasRoomForIsFound) {
-  constexpr std::uint64_t kTooLong = 40 * kBlockSize;
+  constexpr std::uint64_t kTooLong = kLongestLine + 40 * kBlockSize;
   fs::resize_file(directory_ / "out", kTooLong);
   expect_set_aside(kTooLong);
 }

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <thread>
 
 #include "base/temporary_directory.h"
+#include "journal/crc32c.h"
 #include "journal/stream_for_test.h"
 
 namespace caisson::journal {
@@ -98,6 +100,76 @@ TEST_F(JournalTest, TakesTheLastBytesOfAProcessIntoItsSlack) {
   EXPECT_EQ(drain_all(*journal, read_.get()).bytes, slack);
   EXPECT_EQ(read_journal(*journal, kSmall, kSmall + slack), rest);
   EXPECT_EQ(reopen()->end(), kSmall + slack);
+}
+
+TEST_F(JournalTest, HasRoomForTheLongestLineHoweverSmallItIs) {
+  for (const Overflow overflow : {Overflow::release_oldest, Overflow::hold}) {
+    written_ = 0;
+    auto journal = make(kSmall, overflow);
+    put(*journal, 12'345);
+    journal->release_up_to(12'345);
+    journal->hold_from(12'345);
+    put(*journal, kSmall);
+    EXPECT_TRUE(journal->full());
+    EXPECT_EQ(journal->longest_line(), kLongestLine);
+    journal->hold_from(12'345, journal->longest_line() + 1);
+    EXPECT_FALSE(journal->full());
+    put(*journal, kLongestLine + 1 - kSmall);
+    EXPECT_TRUE(journal->full());
+    // The process ends: what is left in its pipe comes behind it.
+    const std::uint64_t slack = Journal::slack(journal->limits());
+    journal->use_slack(true);
+    put(*journal, slack);
+    journal->use_slack(false);
+    EXPECT_EQ(journal->end(), 12'345 + kLongestLine + 1 + slack);
+
+    // A daemon that is killed finds all of it; without the reader no more comes, or the oldest go.
+    journal->index();
+    journal = reopen();
+    EXPECT_TRUE(is_stream(read_journal(*journal, 12'345, journal->end()), 12'345));
+    EXPECT_EQ(journal->full(), overflow == Overflow::hold);
+    if (overflow == Overflow::hold) {
+      EXPECT_EQ(journal->drain(read_.get(), 100).state, Drained::State::held);
+      journal->release_up_to(journal->end());
+    }
+    put(*journal, 1);
+    EXPECT_LE(journal->end() - journal->begin(), kSmall + 2 * kBlockSize);
+    EXPECT_LE(disk_usage(directory_ / "out"), kSmall + 3 * kBlockSize);
+    Journal::remove(directory_.path(), "out");
+  }
+}
+
+// That has entries for the capacity and its slack, and none for a line.
+std::string index_of_an_earlier_release(std::string index) {
+  constexpr std::size_t kFixed = 32;
+  constexpr std::size_t kHeader = 128;
+  constexpr std::size_t kEntry = 32;
+  const std::uint64_t ring_size = (kSmall + kSmall / 8 + kBlockSize) / kBlockSize + 2;
+  std::memcpy(index.data() + kFixed - sizeof ring_size, &ring_size, sizeof ring_size);
+  const std::uint64_t check = crc32c({index.data(), kFixed});
+  std::memcpy(index.data() + kFixed, &check, sizeof check);
+  index.resize(kHeader + ring_size * kEntry);
+  return index;
+}
+
+TEST_F(JournalTest, TakesOverTheIndexOfAnEarlierReleaseWithTheLinesThatItHasRoomFor) {
+  make(kSmall, Overflow::hold);
+  const std::string path = directory_ / "out.index";
+  const std::string index = index_of_an_earlier_release(read_file(path));
+  ASSERT_LT(index.size(), std::filesystem::file_size(path));
+  write_all(open_file(path, O_WRONLY | O_TRUNC).get(), index, path);
+  auto journal = reopen();
+  EXPECT_LT(journal->longest_line(), kLongestLine);
+  EXPECT_GE(journal->longest_line(), kSmall);
+  journal->hold_from(0, journal->longest_line() + 1);
+  put(*journal, journal->longest_line() + 1);
+  EXPECT_TRUE(journal->full());
+  journal->use_slack(true);
+  put(*journal, Journal::slack(journal->limits()));
+  journal->index();
+  journal = reopen();
+  EXPECT_EQ(journal->begin(), 0u);
+  EXPECT_TRUE(holds_stream(*journal));
 }
 
 TEST_F(JournalTest, SaysWhyItMovesNoMore) {

@@ -22,4 +22,8 @@ constexpr std::uint64_t whole_blocks(std::uint64_t offset) {
 }
 inline constexpr std::uint64_t kMaxCapacity = 64ull << 30;
 
+// Of a line that is delivered whole, without its newline. There is room for one in every journal,
+// however small its capacity is: who holds such a line back would wait for its end for ever.
+inline constexpr std::uint64_t kLongestLine = 16u << 20;
+
 }  // namespace caisson::journal
