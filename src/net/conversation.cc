@@ -137,6 +137,7 @@ void Conversation::on_close() {
   CloseReason reason = decode_close(reader_.control());
   deaf_ = true;
   if (!closing_) {
+    peer_closed_ = true;
     close_ = encode_close({.code = reason.code});
     end(std::move(reason));
     flush();

@@ -55,6 +55,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
 
   const Event& ended() const { return ended_; }
   const CloseReason& reason() const { return reason_; }
+  bool peer_closed() const { return peer_closed_; }
   const WebSocketOptions& options() const { return options_; }
   const std::shared_ptr<Share>& share() const { return stream_->share(); }
   // Cut rather than closed: the peer need not be waited for.
@@ -125,6 +126,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   bool close_sent_ = false;   //
   bool deaf_ = false;         // nothing is read any more
   bool own_close_ = false;    // what the peer still sends is not wanted
+  bool peer_closed_ = false;  // the reason is the peer's
   bool lost_ = false;
   Deadline close_deadline_ = Deadline::max();
   Event ended_;

@@ -50,6 +50,10 @@ const CloseReason& WebSocket::reason() const {
   return conversation_->reason();
 }
 
+bool WebSocket::peer_closed() const {
+  return conversation_->peer_closed();
+}
+
 const std::shared_ptr<Share>& WebSocket::share() const {
   return conversation_->share();
 }

@@ -74,6 +74,8 @@ class WebSocket {
   const Event& ended() const;
   // Afterwards: the first reason that was given. `lost` when the peer went without one.
   const CloseReason& reason() const;
+  // It was the peer who gave it.
+  bool peer_closed() const;
   // What memory that is kept for the peer is taken from. Null: it is not counted.
   const std::shared_ptr<Share>& share() const;
   // What the server chose, or empty.
