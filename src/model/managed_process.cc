@@ -65,7 +65,8 @@ std::uint16_t read_terminal_size(ObjectReader& reader, std::string_view name,
   return static_cast<std::uint16_t>(size);
 }
 
-ManagedProcessSpec read_managed_process_spec(const json::value& value, const std::string& path) {
+ManagedProcessSpec read_managed_process_spec(const json::value& value, const std::string& path,
+                                             OutputPolicy overflow) {
   ObjectReader reader(value, path);
   ManagedProcessSpec spec;
   spec.process_id = reader.optional("process_id", spec.process_id);
@@ -83,8 +84,7 @@ ManagedProcessSpec read_managed_process_spec(const json::value& value, const std
   if (spec.journal_bytes < kLeastJournal || spec.journal_bytes > kMostJournal) {
     reader.fail("journal_bytes", str("must be from ", kLeastJournal, " to ", kMostJournal));
   }
-  spec.overflow =
-      reader.choice("overflow", spec.overflow, {OutputPolicy::release, OutputPolicy::hold});
+  spec.overflow = reader.choice("overflow", overflow, {OutputPolicy::release, OutputPolicy::hold});
   spec.tty = reader.optional("tty", spec.tty);
   spec.rows = read_terminal_size(reader, "rows", spec.rows);
   spec.columns = read_terminal_size(reader, "columns", spec.columns);

@@ -64,9 +64,11 @@ struct ManagedProcessInfo {
   bool operator==(const ManagedProcessInfo&) const = default;
 };
 
-// Unknown fields are ignored. `path` names the object in messages about its fields' types.
+// Unknown fields are ignored. `path` names the object in messages about its fields' types;
+// `overflow` is for a process that says nothing of it.
 ManagedProcessSpec read_managed_process_spec(const boost::json::value& value,
-                                             const std::string& path = {});
+                                             const std::string& path = {},
+                                             OutputPolicy overflow = OutputPolicy::release);
 
 // Fields of requests about a process: the number of a signal; rows or columns of a terminal.
 int read_signal(ObjectReader& reader, std::string_view name);

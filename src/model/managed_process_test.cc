@@ -47,6 +47,15 @@ TEST(ReadManagedProcessSpec, ReadsEveryField) {
   EXPECT_EQ(read_managed_process_spec(to_json(spec)), spec);
 }
 
+TEST(ReadManagedProcessSpec, HoldsTheOutputOfThoseWhoSayNothingWhereThatIsTheCustom) {
+  const auto overflow_of = [](const char* text) {
+    return read_managed_process_spec(parse_json(text), {}, OutputPolicy::hold).overflow;
+  };
+  EXPECT_EQ(overflow_of(R"({"command": "a"})"), OutputPolicy::hold);
+  EXPECT_EQ(overflow_of(R"({"command": "a", "overflow": "release"})"), OutputPolicy::release);
+  EXPECT_EQ(read(R"({"command": "a"})").overflow, OutputPolicy::release);
+}
+
 TEST(ReadManagedProcessSpec, LetsAProcessInheritTheSessionsMemory) {
   EXPECT_EQ(read(R"({"command": "a", "memory_mb": -5})").memory_mb, -5);
   EXPECT_EQ(read(R"({"command": "a", "memory_mb": 1e30})").memory_mb, kMaxMegabytes);

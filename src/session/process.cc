@@ -27,17 +27,14 @@ constexpr std::size_t kLongestCharacter = 4;
 constexpr std::chrono::milliseconds kFirstBackoff{100};
 constexpr std::chrono::milliseconds kLongestBackoff{30'000};
 constexpr std::chrono::seconds kHealthyLife{30};
+constexpr std::chrono::milliseconds kPauseForRoom{100};
 
-// A login shell finds the program, and says so on its standard error when there is none.
+// A login shell finds the program.
 backend::ProcessSpec program_of(const model::ManagedProcessSpec& spec) {
   backend::ProcessSpec program;
   program.argv = {"/bin/sh", "-lc", "exec \"$0\" \"$@\"", spec.command};
   program.argv.insert(program.argv.end(), spec.args.begin(), spec.args.end());
-  for (std::string& entry : backend::default_environment()) {
-    if (!spec.env.contains(entry.substr(0, entry.find('=')))) program.env.push_back(entry);
-  }
-  if (spec.tty && !spec.env.contains("TERM")) program.env.emplace_back("TERM=xterm-256color");
-  for (const auto& [name, value] : spec.env) program.env.push_back(str(name, "=", value));
+  program.env = environment_of(spec);
   program.cwd = spec.cwd;
   program.outlives_owner = true;
   program.own_group = true;
@@ -101,6 +98,16 @@ model::Timestamp::duration age_of(const std::optional<ProcessEnd>& end) {
 }
 
 }  // namespace
+
+std::vector<std::string> environment_of(const model::ManagedProcessSpec& spec) {
+  std::vector<std::string> env;
+  for (std::string& entry : backend::default_environment()) {
+    if (!spec.env.contains(entry.substr(0, entry.find('=')))) env.push_back(std::move(entry));
+  }
+  if (spec.tty && !spec.env.contains("TERM")) env.emplace_back("TERM=xterm-256color");
+  for (const auto& [name, value] : spec.env) env.push_back(str(name, "=", value));
+  return env;
+}
 
 ManagedProcess::ManagedProcess(const ProcessGround& ground, Session::Use session, KeptProcess kept)
     : ground_(ground),
@@ -233,7 +240,13 @@ Task<bool> ManagedProcess::wait_to_restart() {
       healthy || backoff_.count() == 0 ? kFirstBackoff : std::min(backoff_ * 2, kLongestBackoff);
   log::warning("a process has ended and is started again", "process", name(), "in_ms",
                backoff_.count(), "restarts", kept_.restarts);
-  co_return !co_await stopping_.wait_until(Clock::now() + backoff_);
+  if (co_await stopping_.wait_until(Clock::now() + backoff_)) co_return false;
+  // What is left in the pipe at the end of a program goes into the journal's slack, once: the next
+  // one starts when those who are to read it have made room.
+  while (streams_->out_journal().full() && (*session_)->alive()) {
+    if (co_await stopping_.wait_until(Clock::now() + kPauseForRoom)) co_return false;
+  }
+  co_return true;
 }
 
 Task<void> ManagedProcess::live() {

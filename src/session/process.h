@@ -15,6 +15,7 @@
 #include "backend/box.h"
 #include "backend/keeper.h"
 #include "base/clock.h"
+#include "base/seldom.h"
 #include "base/unique_fd.h"
 #include "model/managed_process.h"
 #include "session/kept_process.h"
@@ -68,6 +69,13 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   }
   Task<void> taken_over() { return taken_over_.wait(); }
 
+  // Its client gave it something or took something from it: its session is in use.
+  void touch() {
+    if (session_) (*session_)->touch();
+  }
+  // Which notices about its lines are due.
+  Seldom& line_notices() { return line_notices_; }
+
   void signal(int number);
   // Closes its input, SIGTERM (at a terminal SIGHUP), up to five seconds, SIGKILL to all that it
   // started.
@@ -101,9 +109,13 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   Turns attachments_;
   std::uint64_t takeovers_ = 0;
   Signal taken_over_;
+  Seldom line_notices_{std::chrono::minutes(1)};
   Event stopping_;
   Event ended_;
   TaskGroup tasks_;
 };
+
+// What its program starts with, "NAME=value".
+std::vector<std::string> environment_of(const model::ManagedProcessSpec& spec);
 
 }  // namespace caisson::session

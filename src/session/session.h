@@ -70,6 +70,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // An exec is at work or waits for its turn, or something else holds the session.
   bool in_use() const { return users_ > 0; }
   Deadline last_used() const { return last_used_; }
+  // It is used now. The keeper hears of it with the next round of housekeeping, the store never.
+  void touch();
   bool has_parked_shell() const { return parked_ && turns_.free(); }
   std::uint64_t execs() const { return execs_; }
 
@@ -135,7 +137,6 @@ class Session : public std::enable_shared_from_this<Session> {
   Task<void> park(std::uint64_t after);
   model::ExecResult result_of(const ExecRequest& request, const backend::RunResult& run) const;
   std::string lost_sentence(std::string_view reason) const;
-  void touch();
   [[noreturn]] void throw_closed() const;
 
   boost::asio::any_io_executor executor_;

@@ -39,8 +39,10 @@ json::object process_json(const Domain& domain, const session::ManagedProcess& p
 Task<json::object> start_process(Call call) {
   check_admission(call);
   std::string id = session_of(call);
-  model::ManagedProcessSpec spec =
-      model::read_managed_process_spec(required_field(call.data, "spec"));
+  // LangBot's own reads standard output only while a client is attached: a process that writes more
+  // than fits waits, and loses nothing.
+  model::ManagedProcessSpec spec = model::read_managed_process_spec(
+      required_field(call.data, "spec"), {}, model::OutputPolicy::hold);
   co_await call.runtime.services().sessions.wait_for(id);
   const auto process =
       co_await call.runtime.services().processes.start(std::move(id), std::move(spec));
