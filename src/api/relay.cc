@@ -28,6 +28,8 @@ constexpr std::size_t kDelivered = journal::Journal::kDelivered;
 constexpr net::CloseCode kTakenOver{4000};
 constexpr const char* kNoRoomText = "there is no room for a long line; try again in a moment";
 constexpr const char* kTakenOverText = "another client has taken over";
+constexpr const char* kCutOffText = "a line is too long for the relay; its rest is cut off";
+constexpr const char* kRefusedText = "a client refused a line as too long; nobody gets it";
 
 using Process = std::shared_ptr<session::ManagedProcess>;
 
@@ -49,8 +51,16 @@ Task<void> take_lines(RelayPtr relay) {
     }
     if (lines.empty()) continue;
     if (!co_await relay->process->streams().write_lines(std::move(lines))) break;
+    relay->process->touch();
   }
   relay->done.set();
+}
+
+// A box can have as many of these as it likes.
+void notice_line(session::ManagedProcess& process, std::string_view event, std::uint64_t offset) {
+  const std::optional<std::uint64_t> others = process.line_notices().let_through();
+  if (!others) return;
+  log::warning(event, "process", name_of(process), "offset", offset, "others_since", *others);
 }
 
 // Lines on their way to the client: short ones go together.
@@ -60,21 +70,27 @@ class Outgoing {
 
   // False: the client takes no more.
   Task<bool> give(journal::Line line) {
-    if (!line.oversized && line.text.size() <= kShort) {
-      bytes_ += line.text.size();
-      texts_.push_back(repair_utf8(std::move(line.text)));
+    if (!line.cut_off && line.size <= kShort) {
+      bytes_ += line.size;
+      texts_.push_back(repair_utf8(std::move(*line.text)));
       nexts_.push_back(line.next);
       co_return bytes_ < kTogether || co_await flush();
     }
     if (!co_await flush()) co_return false;
-    if (line.oversized) {
-      log::warning("a line is too long for the relay and was left out", "process",
-                   name_of(*relay_.process), "bytes", line.length);
-    } else if (!co_await relay_.socket.write_text(repair_utf8(std::move(line.text)))) {
-      co_return false;
+    bool taken = true;
+    if (std::optional<std::string> text = co_await text_of(line)) {
+      taken = co_await relay_.socket.write_text(repair_utf8(std::move(*text)));
+      if (!taken && !refuses(line.size)) co_return false;
+      if (!taken) notice_line(*relay_.process, kRefusedText, line.offset);
+      if (taken && line.cut_off) notice_line(*relay_.process, kCutOffText, line.offset);
+      longest_ = std::max(longest_, line.size);
     }
-    attachment_.deliver(line.next);
-    co_return true;
+    if (line.cut_off) {
+      attachment_.pass_over(line.next);
+    } else {
+      attachment_.deliver(line.next);
+    }
+    co_return taken;
   }
 
   Task<bool> flush() {
@@ -89,18 +105,46 @@ class Outgoing {
  private:
   static constexpr std::size_t kShort = 8u << 10;  // to copy it is less than a system call
 
+  // A long line waits in the journal, not in memory, until it is complete. What is given of one
+  // that is cut off ends with a whole character. Nothing: it is damaged.
+  Task<std::optional<std::string>> text_of(journal::Line& line) {
+    if (line.text) co_return std::move(line.text);
+    journal::Follower follower(relay_.process->streams().out(), line.offset);
+    std::string text;
+    while (text.size() < line.size) {
+      journal::Chunk chunk = co_await follower.next(line.size - text.size());
+      if (chunk.kind != journal::Chunk::Kind::bytes) co_return std::nullopt;
+      text = text.empty() ? std::move(chunk.bytes) : text + chunk.bytes;
+    }
+    if (line.cut_off) text.resize(text.size() - incomplete_utf8_tail(text));
+    co_return text;
+  }
+
+  // Whether the client has closed because of a line of this size: to give it to the next one would
+  // go on for ever, for that is mostly the same client. It may have meant one that its connection
+  // had taken before, if that was as long.
+  bool refuses(std::uint64_t size) const {
+    const net::WebSocket& socket = relay_.socket;
+    return socket.ended().is_set() && socket.peer_closed() &&
+           socket.reason().code == net::CloseCode::too_big && size > longest_;
+  }
+
   Relay& relay_;
   Attachment& attachment_;
   std::vector<std::string> texts_;
   std::vector<std::uint64_t> nexts_;  // where the stream goes on behind each
   std::size_t bytes_ = 0;
+  std::uint64_t longest_ = 0;  // of those that were not short
 };
 
 // One line is one message, whole, whatever pieces it was written in. What the client's connection
 // has taken counts as delivered: who comes next goes on behind it.
 Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, std::uint64_t from) {
-  journal::Follower follower(relay->process->streams().out(), from);
-  journal::LineReader lines(from);
+  journal::Feed& feed = relay->process->streams().out();
+  const journal::Journal& journal = feed.journal();
+  journal::Follower follower(feed, from);
+  journal::LineReader lines(from, journal.longest_line());
+  if (from > 0 && from <= journal.mark(journal::Journal::kPassedOver)) lines.skip_to(from);
   Outgoing outgoing(*relay, *attachment);
   net::Charge held(relay->socket.share(), net::Flow::outgoing);
   bool taken = true;
@@ -111,6 +155,7 @@ Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, st
       log::warning("output was released before the relay's client took it", "process",
                    name_of(*relay->process), "from", chunk.offset, "to", chunk.next);
       lines.skip_to(chunk.next);
+      attachment->pass_over(chunk.next);
       continue;
     }
     lines.push(chunk.bytes);
@@ -125,6 +170,12 @@ Task<void> give_lines(RelayPtr relay, std::shared_ptr<Attachment> attachment, st
       taken = co_await outgoing.give(std::move(*line));
     }
     taken = taken && co_await outgoing.flush();
+    if (!taken) break;
+    if (lines.passes_over()) {
+      attachment->pass_over(lines.offset());
+    } else if (lines.pending() >= journal.limits().capacity) {
+      attachment->await_line(lines.offset());
+    }
   }
   std::optional<journal::Line> rest = taken ? lines.finish() : std::nullopt;
   if (rest && co_await outgoing.give(std::move(*rest))) co_await outgoing.flush();
@@ -198,6 +249,18 @@ void Attachment::deliver(std::uint64_t offset) {
   if (offset > feed.journal().mark(kDelivered)) feed.journal().set_mark(kDelivered, offset);
   feed.hold_from(offset);
   feed.release_up_to(offset);
+  process_->touch();
+}
+
+// In this order: a daemon that is killed in between leaves a line that is passed over as a whole.
+void Attachment::pass_over(std::uint64_t offset) {
+  process_->streams().out().journal().set_mark(journal::Journal::kPassedOver, offset);
+  deliver(offset);
+}
+
+void Attachment::await_line(std::uint64_t offset) {
+  journal::Feed& feed = process_->streams().out();
+  feed.hold_from(offset, feed.journal().longest_line() + 1);
 }
 
 std::uint64_t undelivered(session::ManagedProcess& process) {
@@ -226,7 +289,8 @@ Task<void> end_when_taken_over(RelayPtr relay) {
 Task<void> relay_lines(RelayPtr relay) {
   std::optional<Turns::Turn> turn = co_await wait_for_turn(relay);
   if (!turn) co_return;
-  const std::uint64_t from = undelivered(*relay->process);
+  // Also where that is no longer kept: the line that it was in the midst of is then passed over.
+  const std::uint64_t from = relay->process->out().mark(kDelivered);
   const auto attachment = std::make_shared<Attachment>(relay->process, std::move(*turn), from);
   TaskGroup directions(co_await boost::asio::this_coro::executor);
   directions.spawn("relay input", take_lines(relay));

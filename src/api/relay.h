@@ -37,13 +37,19 @@ class Attachment {
 
   // Everything before it is delivered.
   void deliver(std::uint64_t offset);
+  // The same, and what is there is the rest of a line that nobody gets: whoever comes next begins
+  // with the line behind it.
+  void pass_over(std::uint64_t offset);
+  // The line that begins at `offset`, where deliver() was last, does not fit the journal's
+  // capacity: there is to be room for it.
+  void await_line(std::uint64_t offset);
 
  private:
   std::shared_ptr<session::ManagedProcess> process_;
   Turns::Turn turn_;
 };
 
-// Where the client goes on that says nothing else: at the first byte not delivered.
+// Where the client goes on that says nothing else: at the first byte not delivered, if it is kept.
 std::uint64_t undelivered(session::ManagedProcess& process);
 
 // Waits until the process has no other client. Nothing: this one has gone, or was sent away by

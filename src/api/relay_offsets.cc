@@ -154,6 +154,7 @@ Task<std::string> take_message(Relay& relay, Attachment* attachment, net::Messag
   const std::uint64_t sequence = number_of(message.data);
   message.data.erase(0, kHeader);
   const bool written = co_await process.streams().write(sequence, std::move(message.data));
+  if (written) process.touch();
   json::object event{{"type", written ? "written" : "input_closed"}, {"sequence", sequence}};
   co_await tell(relay, std::move(event));
   co_return "";

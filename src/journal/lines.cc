@@ -1,5 +1,6 @@
 #include "journal/lines.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace caisson::journal {
@@ -19,33 +20,51 @@ void LineReader::skip_to(std::uint64_t offset) {
   buffer_.clear();
   taken_ = scanned_ = 0;
   dropped_ = 0;
-  line_offset_ = offset;
-  passing_over_ = true;
+  offset_ = offset;
+  passes_over_ = true;
+}
+
+// The next bytes of the buffer are done with, and what was dropped before them.
+void LineReader::leave(std::size_t bytes) {
+  offset_ += std::exchange(dropped_, 0) + bytes;
+  taken_ += bytes;
+  scanned_ = taken_;
 }
 
 Line LineReader::take(std::size_t size, std::size_t with_newline) {
-  Line line{.offset = line_offset_, .length = dropped_ + size};
-  line.oversized = line.length > max_line_;
-  if (!line.oversized && !passing_over_) line.text = buffer_.substr(taken_, size);
-  line.next = line.offset + line.length + (with_newline - size);
-  taken_ += with_newline;
-  scanned_ = taken_;
-  line_offset_ = line.next;
-  dropped_ = 0;
+  Line line{.offset = offset_, .size = dropped_ + size, .text = std::nullopt};
+  line.cut_off = line.size > max_line_;
+  if (line.cut_off) line.size = max_line_;
+  if (dropped_ == 0) line.text = buffer_.substr(taken_, line.size);
+  leave(with_newline);
+  line.next = offset_;
   return line;
 }
 
 std::optional<Line> LineReader::next() {
   for (;;) {
     const std::size_t newline = buffer_.find('\n', scanned_);
-    if (newline == std::string::npos) break;
-    Line line = take(newline - taken_, newline + 1 - taken_);
-    if (!std::exchange(passing_over_, false)) return line;
+    const bool complete = newline != std::string::npos;
+    const std::size_t size = (complete ? newline : buffer_.size()) - taken_;
+    if (passes_over_) {
+      leave(complete ? size + 1 : size);
+      if (!complete) break;
+      passes_over_ = false;
+    } else if (dropped_ + size > max_line_) {
+      passes_over_ = true;
+      return take(size, size);
+    } else if (complete) {
+      return take(size, size + 1);
+    } else {
+      scanned_ = buffer_.size();
+      break;
+    }
   }
-  scanned_ = buffer_.size();
-  // Of a line that nobody is going to get, only the length is needed.
-  if (passing_over_ || dropped_ > 0 || buffer_.size() - taken_ > max_line_) {
-    dropped_ += buffer_.size() - taken_;
+  if (dropped_ > 0 || buffer_.size() - taken_ > kInMemory) {
+    dropped_ = pending();
+    taken_ = buffer_.size();
+  }
+  if (taken_ == buffer_.size()) {
     buffer_.clear();
     taken_ = scanned_ = 0;
   }
@@ -53,8 +72,8 @@ std::optional<Line> LineReader::next() {
 }
 
 std::optional<Line> LineReader::finish() {
+  if (pending() == 0 || passes_over_) return std::nullopt;
   const std::size_t size = buffer_.size() - taken_;
-  if (size + dropped_ == 0 || passing_over_) return std::nullopt;
   return take(size, size);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<std::string> texts(LineReader& reader) {
   std::vector<std::string> lines;
-  while (auto line = reader.next()) lines.push_back(line->text);
+  while (auto line = reader.next()) lines.push_back(line->text.value());
   return lines;
 }
 
@@ -31,7 +31,7 @@ TEST(LineReader, TellsWhereEachLineIs) {
   const auto first = reader.next();
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->offset, 100u);
-  EXPECT_EQ(first->length, 2u);
+  EXPECT_EQ(first->size, 2u);
   EXPECT_EQ(first->next, 103u);
   reader.push("c");
   EXPECT_FALSE(reader.next().has_value());
@@ -43,28 +43,59 @@ TEST(LineReader, TellsWhereEachLineIs) {
   EXPECT_FALSE(reader.finish().has_value());
 }
 
-TEST(LineReader, ReportsAnOversizedLineAndGoesOn) {
+TEST(LineReader, CutsOffALineThatIsTooLongAndGoesOn) {
   for (const std::size_t piece : {1u, 3u, 1000u}) {
     LineReader reader(0, 8);
-    const std::string input = "12345678\n123456789\nnext\n" + std::string(50, 'x');
+    const std::string input = "12345678\n123456789\nnext\n" + std::string(50, 'x') + "\nlast";
     std::vector<Line> lines;
     for (std::size_t at = 0; at < input.size(); at += piece) {
       reader.push(std::string_view(input).substr(at, piece));
       while (auto line = reader.next()) lines.push_back(*line);
     }
     if (auto line = reader.finish()) lines.push_back(*line);
-    ASSERT_EQ(lines.size(), 4u);
+    ASSERT_EQ(lines.size(), 5u);
     EXPECT_EQ(lines[0].text, "12345678");
-    EXPECT_TRUE(lines[1].oversized);
-    EXPECT_EQ(lines[1].text, "");
+    EXPECT_FALSE(lines[0].cut_off);
+    EXPECT_TRUE(lines[1].cut_off);
+    EXPECT_EQ(lines[1].text, "12345678");
     EXPECT_EQ(lines[1].offset, 9u);
-    EXPECT_EQ(lines[1].length, 9u);
     EXPECT_EQ(lines[2].text, "next");
     EXPECT_EQ(lines[2].offset, 19u);
-    EXPECT_TRUE(lines[3].oversized);
-    EXPECT_EQ(lines[3].length, 50u);
-    EXPECT_EQ(lines[3].next, input.size());
+    EXPECT_TRUE(lines[3].cut_off);
+    EXPECT_EQ(lines[3].text, "xxxxxxxx");
+    EXPECT_EQ(lines[4].text, "last");
+    EXPECT_EQ(lines[4].next, input.size());
   }
+}
+
+TEST(LineReader, IsInTheMidstOfALineThatItCutsOff) {
+  LineReader reader(100, 8);
+  reader.push("123456789\nnext\n");
+  const auto cut_off = reader.next();
+  ASSERT_TRUE(cut_off.has_value());
+  EXPECT_TRUE(cut_off->cut_off);
+  // The newline is to come: who goes on here passes over the rest of the line, however short it is.
+  EXPECT_EQ(cut_off->next, 109u);
+  EXPECT_EQ(reader.offset(), 109u);
+  EXPECT_TRUE(reader.passes_over());
+  LineReader next_one(cut_off->next, 8);
+  next_one.skip_to(cut_off->next);
+  next_one.push("\nnext\n");
+  EXPECT_EQ(texts(next_one), std::vector<std::string>{"next"});
+  EXPECT_EQ(texts(reader), std::vector<std::string>{"next"});
+  EXPECT_FALSE(reader.passes_over());
+  EXPECT_EQ(reader.offset(), 115u);
+}
+
+TEST(LineReader, KeepsNothingOfALineThatNobodyGets) {
+  LineReader reader(0, 8);
+  for (int i = 0; i < 100; ++i) {
+    reader.push("1234567");
+    EXPECT_EQ(reader.next().has_value(), i == 1);
+    if (i > 0) EXPECT_EQ(reader.offset(), 7u * static_cast<unsigned>(i + 1));
+    if (i > 0) EXPECT_EQ(reader.pending(), 0u);
+  }
+  EXPECT_FALSE(reader.finish().has_value());
 }
 
 TEST(LineReader, PassesOverTheRestOfALineWhoseBeginningIsLost) {
@@ -99,9 +130,9 @@ TEST(LineReader, GivesTheSameLinesInHoweverManyPieces) {
       at += piece;
       while (auto line = reader.next()) {
         EXPECT_EQ(line->offset, next);
-        EXPECT_EQ(input.substr(line->offset, line->length), line->text);
+        EXPECT_EQ(input.substr(line->offset, line->size), line->text);
         next = line->next;
-        lines.push_back(line->text);
+        lines.push_back(line->text.value());
       }
     }
     EXPECT_EQ(lines, expected);
@@ -109,18 +140,46 @@ TEST(LineReader, GivesTheSameLinesInHoweverManyPieces) {
   }
 }
 
-TEST(LineReader, TakesALongLineInManyPieces) {
-  LineReader reader;
-  const std::string piece(16, 'x');
-  for (std::size_t size = 0; size < LineReader::kMaxLine; size += piece.size()) {
-    reader.push(piece);
-    ASSERT_FALSE(reader.next().has_value());
+TEST(LineReader, TellsWhereALongLineIsInsteadOfKeepingIt) {
+  for (const std::uint64_t size : {kLongestLine, kLongestLine + 1}) {
+    LineReader reader(1000);
+    reader.push("short\n");
+    EXPECT_EQ(texts(reader), std::vector<std::string>{"short"});
+    const std::string piece(4096, 'x');
+    std::optional<Line> line;
+    for (std::uint64_t left = size; left > 0; left -= std::min<std::uint64_t>(left, piece.size())) {
+      ASSERT_FALSE(line.has_value());
+      reader.push(std::string_view(piece).substr(0, left));
+      line = reader.next();
+      ASSERT_LT(reader.held(), 3 * LineReader::kInMemory);
+    }
+    if (!line) EXPECT_EQ(reader.pending(), size);
+    EXPECT_EQ(line.has_value(), size > kLongestLine);
+    reader.push("\nnext\n");
+    if (!line) line = reader.next();
+    ASSERT_TRUE(line.has_value());
+    EXPECT_EQ(line->offset, 1006u);
+    EXPECT_EQ(line->size, kLongestLine);
+    EXPECT_EQ(line->cut_off, size > kLongestLine);
+    EXPECT_EQ(line->text, std::nullopt);
+    EXPECT_EQ(texts(reader), std::vector<std::string>{"next"});
+    EXPECT_EQ(reader.offset(), 1006 + size + 6);
   }
-  reader.push("\n");
-  const auto line = reader.next();
+}
+
+TEST(LineReader, TellsWhereALongLineIsAtTheEndOfTheStream) {
+  LineReader reader;
+  reader.push(std::string(LineReader::kInMemory, 'x'));
+  EXPECT_FALSE(reader.next().has_value());
+  reader.push("yz");
+  EXPECT_FALSE(reader.next().has_value());
+  reader.push("!");
+  EXPECT_FALSE(reader.next().has_value());
+  const auto line = reader.finish();
   ASSERT_TRUE(line.has_value());
-  EXPECT_FALSE(line->oversized);
-  EXPECT_EQ(line->text.size(), LineReader::kMaxLine);
+  EXPECT_EQ(line->text, std::nullopt);
+  EXPECT_EQ(line->size, LineReader::kInMemory + 3);
+  EXPECT_EQ(line->next, LineReader::kInMemory + 3);
 }
 
 }  // namespace
