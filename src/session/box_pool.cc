@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "model/image_name.h"
 
 namespace caisson::session {
 
@@ -25,7 +26,8 @@ std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec) {
   model::BoxSpec shape;
   shape.session_id = "pool";
   shape.network = spec.network;
-  shape.image = spec.image;
+  // All spellings of the default image share a shelf.
+  if (!model::is_default_image(spec.image)) shape.image = spec.image;
   shape.mount_path = spec.mount_path;
   shape.workdir = spec.mount_path;
   shape.cpus = spec.cpus;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/image_name.h"
 #include "model/python_text.h"
 
 namespace caisson::session {
@@ -27,7 +28,7 @@ std::vector<model::MountSpec> without(std::vector<model::MountSpec> mounts,
 std::optional<std::string> first_conflict(const model::BoxSpec& existing,
                                           const model::BoxSpec& wanted) {
   if (existing.network != wanted.network) return str("network=", to_string(existing.network));
-  if (existing.image != wanted.image) return str("image=", existing.image);
+  if (!model::is_same_image(existing.image, wanted.image)) return str("image=", existing.image);
   if (existing.host_path != wanted.host_path) {
     return str("host_path=", existing.host_path.value_or("None"));
   }

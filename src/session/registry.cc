@@ -84,11 +84,14 @@ void Registry::throw_not_found(const std::string& id) {
 }
 
 Task<SessionView> Registry::create(model::BoxSpec spec) {
+  std::string image = spec.image;
   std::optional<Session::Use> use;
   use.emplace(co_await get_or_create(std::move(spec)));
   const std::shared_ptr<Session> session = use->get();
   use.reset();  // what is shown is how it is without us
-  co_return view_of(*session);
+  SessionView view = view_of(*session);
+  view.info.image = std::move(image);  // the caller's spelling of it, not that of who made it
+  co_return view;
 }
 
 Task<model::ExecResult> Registry::exec(ExecRequest request) {

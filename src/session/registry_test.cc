@@ -118,6 +118,28 @@ TEST_F(RegistryTest, NamesTheFirstSettingThatDiffers) {
   EXPECT_EQ(backend_.boxes().size(), 1u);
 }
 
+TEST_F(RegistryTest, TakesOneImageForTheSameInEverySpelling) {
+  Settings settings = plain();
+  settings.pooled_kinds = 1;
+  start(settings);
+  const std::string spellings[] = {"docker.io/rockchin/langbot-sandbox:v1", "host",
+                                   std::string(model::kDefaultImage)};
+  for (const std::string& spelling : spellings) {
+    BoxSpec spec = spec_of("a");
+    spec.image = spelling;
+    // A host compares what it is told with what it asked for.
+    EXPECT_EQ(await(registry_->create(spec)).info.image, spelling);
+  }
+  EXPECT_EQ(registry_->status().sessions, 1u);
+  EXPECT_EQ(registry_->get("a").info.image, spellings[0]);
+  drive([&] { return registry_->status().pooled_boxes == 1; });
+  const std::uint64_t hits = registry_->status().pool_hits;
+  BoxSpec other = spec_of("b");
+  other.image = "rockchin/langbot-sandbox@sha256:00";
+  EXPECT_EQ(await(registry_->create(other)).info.image, other.image);
+  EXPECT_EQ(registry_->status().pool_hits, hits + 1);
+}
+
 TEST_F(RegistryTest, DoesNotMindWhatBelongsToASingleCall) {
   start(plain());
   exec("a", "echo 1 > /workspace/kept");

@@ -271,6 +271,9 @@ def test_row_07_conflicts_name_the_first_field_that_differs(tenant, place):
         if "mount_path" in different:
             together["workdir"] = "/work"
         assert tenant.error("box_create_session", **together) == message + f"{field}={existing}"
+    for spelling in ("docker.io/rockchin/langbot-sandbox", "rockchin/langbot-sandbox:0.7.16"):
+        assert tenant.ok("box_create_session", **first, image=spelling)["image"] == spelling
+    assert tenant.get("s")["image"] == "rockchin/langbot-sandbox:latest"
     tenant.create("none")
     message = tenant.error("box_create_session", session_id="none", host_path=str(place))
     assert message.endswith(f"{tenant.physical('none')} already exists with host_path=None")
