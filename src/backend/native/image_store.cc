@@ -9,14 +9,15 @@
 #include <ctime>
 #include <utility>
 
+#include "backend/native/drafts.h"
 #include "backend/native/image_layout.h"
 #include "base/directory.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/image_name.h"
 
 namespace caisson::backend::native {
 
@@ -27,9 +28,6 @@ namespace {
 
 constexpr std::size_t kMaxNameLength = 128;
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
-// No image has such a directory: names begin with a letter or a digit.
-constexpr std::string_view kDraftPrefix = ".new-";
-constexpr std::string_view kRemovedPrefix = ".old-";
 
 // '+' and '=' are in no name, so two names never share a directory, and none is longer than
 // NAME_MAX.
@@ -43,10 +41,6 @@ std::string name_of(std::string directory) {
   std::replace(directory.begin(), directory.end(), '+', '/');
   std::replace(directory.begin(), directory.end(), '=', ':');
   return directory;
-}
-
-std::string random_name(std::string_view prefix) {
-  return str(prefix, random_hex(8));
 }
 
 std::string utc_now() {
@@ -63,17 +57,6 @@ bool exists(int directory, const std::string& name) {
   if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) return true;
   if (errno != ENOENT) throw SystemError(name, errno);
   return false;
-}
-
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code failure;
-  fs::directory_iterator entry(directory, failure);
-  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
-    names.push_back(entry->path().filename().native());
-  }
-  if (failure && failure.value() != ENOENT) throw SystemError(directory.native(), failure.value());
-  return names;
 }
 
 UniqueFd open_images(const fs::path& images) {
@@ -95,37 +78,6 @@ UniqueFd lock_store(int images) {
   } while (result < 0 && errno == EINTR);
   check_syscall("images/.lock", result);
   return lock;
-}
-
-bool try_lock(int directory) {
-  if (::flock(directory, LOCK_EX | LOCK_NB) == 0) return true;
-  if (errno != EWOULDBLOCK) throw SystemError("lock an image", errno);
-  return false;
-}
-
-struct Leftover {
-  UniqueFd lock;
-  std::string name;
-};
-
-// Half-made and half-removed images whose process is gone: a living one holds the directory's lock.
-std::vector<Leftover> find_leftovers(const fs::path& images, int images_fd) {
-  std::vector<Leftover> leftovers;
-  for (std::string& name : names_in(images)) {
-    if (!name.starts_with(kDraftPrefix) && !name.starts_with(kRemovedPrefix)) continue;
-    UniqueFd fd(::openat(images_fd, name.c_str(), kOpenDirectory | O_CLOEXEC));
-    if (fd && try_lock(fd.get())) leftovers.push_back({std::move(fd), std::move(name)});
-  }
-  return leftovers;
-}
-
-// What cannot be removed now is tried again by the next import.
-void remove_leftover(int images, const std::string& name) {
-  try {
-    remove_tree(images, name);
-  } catch (const Error& error) {
-    log::warning("image leftover stays", "directory", name, "reason", error.what());
-  }
 }
 
 [[noreturn]] void refuse_taken(const std::string& name) {
