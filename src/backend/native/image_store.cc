@@ -211,6 +211,11 @@ void ImageStore::publish(const Draft& draft, const std::string& name) const {
 
 Image ImageStore::import(const std::string& name, const fs::path& source, TreeProgress progress) {
   validate_image_name(name);
+  if (model::is_default_image(name)) {
+    throw Error(ErrorCode::validation_error,
+                str("image name \"", name,
+                    "\" always means the programs of this host: import under another name"));
+  }
   const Draft draft = begin_import(name);
   try {
     Image image = fill(draft, name, source, std::move(progress));

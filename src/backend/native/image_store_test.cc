@@ -585,6 +585,19 @@ TEST_F(ImageStoreTest, RefusesNamesThatAreNoImageNames) {
   }
 }
 
+TEST_F(ImageStoreTest, TakesNoImageByTheNameOfTheDefaultOne) {
+  for (const char* name : {"host", "rockchin/langbot-sandbox:v2"}) {
+    try {
+      store_.import(name, source_);
+      ADD_FAILURE() << name << " is hidden by the default image, and was imported";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::validation_error);
+      EXPECT_THAT(error.what(), HasSubstr("another name"));
+    }
+  }
+  EXPECT_THAT(stored(), IsEmpty());
+}
+
 TEST_F(ImageStoreTest, KeepsSimilarNamesApart) {
   const std::vector<std::string> names = {
       "a/b", "a:b", "a.b", "a-b", "a_b", "a", "a/../b", std::string("a") + std::string(127, '/')};
