@@ -68,9 +68,10 @@ class Workshop {
   Workshop(boost::asio::any_io_executor executor, const std::filesystem::path& state_dir)
       : executor_(std::move(executor)),
         images_(state_dir),
+        tools_(state_dir),
         host_(inspect_host()),
         owner_(runtime_directory()),
-        templates_(executor_, host_, images_),
+        templates_(executor_, host_, images_, tools_),
         slots_(std::make_shared<Slots>(owner_.number(), host_.privileged)),
         filter_(filter_bytes(build_filter())),
         cgroups_(inspect_cgroups(), str(owner_.number())) {}
@@ -164,6 +165,7 @@ class Workshop {
 
   boost::asio::any_io_executor executor_;
   ImageStore images_;
+  Tools tools_;
   Host host_;
   Owner owner_;
   Templates templates_;

@@ -18,6 +18,7 @@
 
 #include "async/event.h"
 #include "backend/native/native.h"
+#include "backend/native/tools.h"
 #include "backend/run.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -96,6 +97,7 @@ class Leaks : public testing::Test {
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: cgroups and host ids of boxes are root's";
     ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans come to us, so their end is seen
+    backend::native::Tools(state_.path()).shown();     // makes their place, which stays
     before_ = observe(state_.path());
   }
 

@@ -110,7 +110,9 @@ Isolation::~Isolation() {
 
 backend::native::Options Isolation::options() const {
   backend::native::Options options;
+  // There is one, so that boxes are shown the tools.
   options.state_dir = directories_.path() / "state";
+  std::filesystem::create_directories(options.state_dir);
   options.withhold = withheld_by_environment();
   options.allow_missing = options.withhold;
   if (!is_root()) {

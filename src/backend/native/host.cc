@@ -13,6 +13,7 @@
 #include "backend/native/network.h"
 #include "backend/native/proc_masks.h"
 #include "backend/native/resolver.h"
+#include "backend/native/tool_commands.h"
 #include "base/file.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -91,6 +92,30 @@ std::vector<Host::RootEntry> root_entries() {
     entries.push_back(std::move(entry));
   }
   return entries;
+}
+
+// One that is a link to somewhere else, such as a home directory, leads to nothing in a box.
+bool is_seen_in_boxes(const std::string& path, const std::vector<Host::RootEntry>& entries) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return false;
+  struct stat info {};
+  if (::stat(real.c_str(), &info) < 0 || !S_ISREG(info.st_mode)) return false;
+  if ((info.st_mode & S_IXOTH) == 0) return false;
+  return std::any_of(entries.begin(), entries.end(), [&](const Host::RootEntry& entry) {
+    return entry.link.empty() && is_within(real.native(), entry.path);
+  });
+}
+
+void read_commands(Host& host) {
+  for (const char* name : kHostCommands) {
+    for (const char* directory : {"/usr/local/bin/", "/usr/bin/", "/bin/"}) {
+      std::string path = str(directory, name);
+      if (!is_seen_in_boxes(path, host.root_entries)) continue;
+      host.commands.emplace(name, std::move(path));
+      break;
+    }
+  }
 }
 
 void read_etc(Host& host) {
@@ -176,6 +201,7 @@ Host inspect_host() {
     const bool directory = std::filesystem::is_directory(path, error);
     (directory ? host.mounted_directories : host.mounted_files).push_back(std::move(path));
   }
+  read_commands(host);
   read_etc(host);
   host.masked_paths = masked_proc_paths(readable_proc_entries());
   for (const char* name : {"user", "mnt", "pid", "ipc", "uts", "cgroup", "net"}) {

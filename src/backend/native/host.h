@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ struct Host {
   // would cost every box a mount, and show the old content anyway once the host replaces it.
   std::vector<std::string> etc_directories;
   std::vector<std::pair<std::string, std::string>> etc_files;
+  // Of the commands that servers expect, those that boxes have from here, by name: their paths.
+  std::map<std::string, std::string> commands;
   std::vector<std::string> masked_paths;  // see proc_masks.h
   std::string hostname = "box";
   std::string resolv_conf;       // for boxes with a network

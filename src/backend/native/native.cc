@@ -23,6 +23,7 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
     : executor(std::move(executor_in)),
       options(std::move(options_in)),
       images(options.state_dir),
+      tools(options.state_dir),
       host(inspect_host()),
       inherited(read_inheritance(std::exchange(options.inherited, {}))),
       inherits(inherited.owner.lock.valid()),
@@ -30,7 +31,7 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       group_host(limiting_only(cgroup_host)),
       owner(runtime_directory(), std::move(inherited.owner),
             [this](unsigned number) { return claim_groups(number); }),
-      templates(executor, host, images),
+      templates(executor, host, images, tools),
       slots(std::make_shared<Slots>(owner.number(), host.privileged)),
       filter(filter_bytes(build_filter())),
       watches(executor) {

@@ -23,6 +23,7 @@
 #include "backend/native/resources.h"
 #include "backend/native/slots.h"
 #include "backend/native/templates.h"
+#include "backend/native/tools.h"
 #include "backend/native/travellers.h"
 
 namespace caisson::backend::native {
@@ -99,6 +100,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Options options;
   MountRulesOf mount_rules_of;  // empty: the roots of the options
   ImageStore images;
+  Tools tools;
   Host host;
   Inheritance inherited;
   const bool inherits;  // the number, and boxes, of an owner before us

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "model/tools.h"
 #include "wire/guest.h"
 
 namespace caisson::backend::native {
@@ -145,6 +146,8 @@ class BoxPlanner {
         read_only.push_back(entry.path);
       }
     }
+    plan_.emplace_back(BindTemplate{.source = kToolRoot, .target = kToolRoot, .flags = kSystem});
+    if (request_.image.tools) read_only.emplace_back(model::kToolFiles);
     if (request_.own_inodes) add_own_inodes(std::move(read_only));
     if (!writable) {
       plan_.emplace_back(BindTemplate{.source = "/etc", .target = "/etc", .flags = kSystem});

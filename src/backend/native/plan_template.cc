@@ -1,8 +1,10 @@
 #include "backend/native/plan_template.h"
 
 #include "backend/native/identity.h"
+#include "backend/native/tool_commands.h"
 #include "base/str.h"
 #include "model/box_spec.h"
+#include "model/tools.h"
 
 namespace caisson::backend::native {
 
@@ -29,8 +31,29 @@ void add_devices(Plan& plan) {
   }
 }
 
+// Commands that the host lacks, and what they run.
+void add_tools(Plan& plan, const Host& host, const RootImage& image, FdIndex idmap) {
+  const std::uint32_t owner = root_owner(host);
+  for (const char* path : {kToolRoot, model::kToolCommands, model::kToolFiles}) {
+    plan.emplace_back(MakeDirectory{.target = path, .mode = 0755, .owner = owner});
+  }
+  const std::string set = image.tools ? image.tools->set : "none";
+  for (const auto& [name, script] : tool_commands(host.commands, set)) {
+    plan.emplace_back(
+        MakeFile{.target = str(model::kToolCommands, "/", name), .mode = 0755, .content = script});
+  }
+  if (!image.tools) return;
+  plan.emplace_back(BindHost{.source = image.tools->path,
+                             .target = model::kToolFiles,
+                             .flags = kSystem,
+                             .idmap = idmap,
+                             .idmap_optional = true,
+                             .expected_device = image.tools->device,
+                             .expected_inode = image.tools->inode});
+}
+
 // The host's system directories and just enough of /etc, on a small tmpfs.
-void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
+void add_host_root(Plan& plan, const Host& host, const RootImage& image, FdIndex idmap) {
   const std::uint32_t owner = root_owner(host);
   plan.emplace_back(NewRoot{.bytes = kTemplateBytes, .inodes = kTemplateInodes, .owner = owner});
   for (const char* path :
@@ -54,6 +77,7 @@ void add_host_root(Plan& plan, const Host& host, FdIndex idmap) {
                                  .idmap_optional = true});
     }
   }
+  add_tools(plan, host, image, idmap);
   for (const std::string& path : host.etc_directories) {
     plan.emplace_back(BindHost{.source = path,
                                .target = path,
@@ -104,6 +128,7 @@ std::vector<std::string> system_directories(const Host& host, const RootImage& i
   for (const Host::RootEntry& entry : host.root_entries) {
     if (entry.link.empty()) directories.push_back(entry.path);
   }
+  if (image.tools) directories.emplace_back(model::kToolFiles);
   return directories;
 }
 
@@ -116,7 +141,7 @@ void add_files(Plan& plan, const std::vector<std::pair<std::string, std::string>
 Plan plan_template(const Host& host, const RootImage& image, FdIndex idmap) {
   Plan plan;
   if (image.is_host()) {
-    add_host_root(plan, host, idmap);
+    add_host_root(plan, host, image, idmap);
   } else {
     add_image_root(plan, host, image, idmap);
   }

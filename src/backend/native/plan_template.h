@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,12 +11,21 @@
 // The root of a launcher, from which every box of its image begins. Pure, as plan.h.
 namespace caisson::backend::native {
 
+// A directory of ours with programs that the host lacks.
+struct ShownTools {
+  std::string path;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::string set;  // which of those in it is used
+};
+
 // The root file system that boxes of one image share.
 struct RootImage {
   std::string rootfs;  // an imported directory tree; empty: the host's own system directories
   std::string passwd;  // of the image, to which the box's user is added
   std::string group;
   std::vector<std::string> system_directories;  // of those of a host, what the tree has: "/usr"
+  std::optional<ShownTools> tools = {};         // beside the host's own directories
   bool is_host() const { return rootfs.empty(); }
 };
 
@@ -32,6 +42,9 @@ std::string host_at(const RootImage& image);
 
 // Who owns the files of the root, where it is built.
 std::uint32_t root_owner(const Host& host);
+
+// Of the default image: where the tools are (model/tools.h).
+inline constexpr const char* kToolRoot = "/opt/caisson";
 
 // Where programs and libraries are.
 std::vector<std::string> system_directories(const Host& host, const RootImage& image);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "backend/native/tool_commands.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "wire/guest.h"
@@ -95,6 +96,13 @@ std::string text(const BoxPlan& plan) {
   return str(text(plan.launch.plan), "--\n", text(plan.finish.plan));
 }
 
+// A host that lacks none.
+std::map<std::string, std::string> all_commands() {
+  std::map<std::string, std::string> commands;
+  for (const char* name : kHostCommands) commands[name] = str("/usr/bin/", name);
+  return commands;
+}
+
 Host root_host() {
   return {.privileged = true,
           .root_entries = {{.path = "/usr", .link = ""},
@@ -102,6 +110,7 @@ Host root_host() {
                            {.path = "/lib64", .link = ""}},
           .etc_directories = {"/etc/ssl/certs"},
           .etc_files = {{"/etc/localtime", "TZif"}},
+          .commands = all_commands(),
           .masked_paths = {"/proc/cmdline", "/proc/irq"},
           .resolv_conf = "nameserver 192.0.2.1\n",
           .namespaces = {1, 2, 3, 4, 5, 6, 7},
@@ -215,7 +224,7 @@ std::string for_user(std::string lines) {
   return lines;
 }
 
-std::string host_template(const std::string& idmap) {
+std::string host_template(const std::string& idmap, const std::string& tools = "") {
   std::string lines = "new root of 4194304 bytes and 4096 inodes of root\n";
   for (const char* path :
        {"/dev", "/dev/pts", "/dev/shm", "/etc", "/home", "/home/box", "/mnt", "/opt",
@@ -234,8 +243,10 @@ std::string host_template(const std::string& idmap) {
              "bind /lib64 at /lib64 (ro,nosuid,nodev)",
              idmap,
              " if possible\n"
-             "bind /etc/ssl/certs at /etc/ssl/certs (ro,nosuid,nodev,noexec)",
-             idmap,
+             "make directory /opt/caisson 0755 of root\n"
+             "make directory /opt/caisson/bin 0755 of root\n"
+             "make directory /opt/caisson/tools 0755 of root\n",
+             tools, "bind /etc/ssl/certs at /etc/ssl/certs (ro,nosuid,nodev,noexec)", idmap,
              " if possible\n"
              "make file /etc/localtime 0644 of 4 bytes\n"
              "make symlink /etc/mtab to /proc/self/mounts\n",
@@ -271,6 +282,39 @@ TEST(PlanTemplate, KeepsTheHostReachableForAnOrdinaryUser) {
                 "make directory /.host 0755 of 0\n"
                 "make / read-only\n"
                 "change the root keeping the host at /.host\n"));
+}
+
+const RootImage kHostWithTools{
+    .tools = ShownTools{
+        .path = "/var/lib/caisson/tools/shown", .device = 5, .inode = 77, .set = "uv-1"}};
+
+TEST(PlanTemplate, GivesAHostThatLacksCommandsThoseOfOurs) {
+  Host bare = root_host();
+  bare.commands = {{"python3", "/usr/bin/python3"}, {"node", "/usr/bin/node"}};
+  std::string lines;
+  for (const auto& [name, script] : tool_commands(bare.commands, "uv-1")) {
+    lines += str("make file /opt/caisson/bin/", name, " 0755 of ", script.size(), " bytes\n");
+  }
+  EXPECT_NE(lines.find("/opt/caisson/bin/python "), std::string::npos);
+  EXPECT_NE(lines.find("/opt/caisson/bin/npx "), std::string::npos);
+  EXPECT_EQ(lines.find("/opt/caisson/bin/node "), std::string::npos) << "the host has one";
+  lines +=
+      "bind /var/lib/caisson/tools/shown at /opt/caisson/tools (ro,nosuid,nodev) idmap 0 if "
+      "possible inode 5:77\n";
+  EXPECT_EQ(text(plan_template(bare, kHostWithTools, 0)),
+            str(host_template(" idmap 0", lines), "make / read-only\nchange the root\n"));
+}
+
+TEST(PlanBox, GivesInodesOfItsOwnToTheTools) {
+  BoxRequest box = request();
+  box.image = kHostWithTools;
+  EXPECT_TRUE(text(plan_box(root_host(), box))
+                  .starts_with("own inodes for /usr /lib64 /opt/caisson/tools\n"));
+  const auto& proven = plan_box(root_host(), box).finish.guest.own_inode_paths;
+  EXPECT_EQ(proven, (std::vector<std::string>{"/usr", "/lib64", "/opt/caisson/tools"}));
+  box.read_only_root = false;
+  EXPECT_NE(text(plan_box(root_host(), box)).find("own inodes for /lib64 /opt/caisson/tools\n"),
+            std::string::npos);
 }
 
 TEST(PlanTemplate, LaysFilesOfTheBoxOverAnImage) {
@@ -394,6 +438,7 @@ TEST(PlanBox, GivesAWritableRootToThePayload) {
   const std::string end =
       str("make symlink /bin to usr/bin\n"
           "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
+          "bind /opt/caisson of the template at /opt/caisson (ro,nosuid,nodev)\n"
           "own inodes for /lib64\n"
           "make directory /etc 0755 of payload\n"
           "bind /etc/ssl/certs of the template at /etc/ssl/certs (ro,nosuid,nodev,noexec)\n"
@@ -427,6 +472,7 @@ TEST(PlanBox, MakesARootOfItsOwnForAMountElsewhere) {
                 "bind /usr of the template at /usr (ro,nosuid,nodev)\n"
                 "make symlink /bin to usr/bin\n"
                 "bind /lib64 of the template at /lib64 (ro,nosuid,nodev)\n"
+                "bind /opt/caisson of the template at /opt/caisson (ro,nosuid,nodev)\n"
                 "own inodes for /usr /lib64\n"
                 "bind /etc of the template at /etc (ro,nosuid,nodev)\n",
                 kPlaces, kWorkspace, kTerminals, kProc, kNames, "attach a mount at /project fd 8\n",

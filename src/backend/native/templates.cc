@@ -12,16 +12,13 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "model/box_spec.h"
+#include "model/image_name.h"
 
 namespace caisson::backend::native {
 
-bool means_host(const std::string& image_name) {
-  return image_name.empty() || image_name == "host" || image_name == model::kDefaultImage;
-}
-
 Templates::Templates(boost::asio::any_io_executor executor, const Host& host,
-                     const ImageStore& images)
-    : executor_(std::move(executor)), host_(host), images_(images) {}
+                     const ImageStore& images, const Tools& tools)
+    : executor_(std::move(executor)), host_(host), images_(images), tools_(tools) {}
 
 void Templates::set_cgroups(std::vector<std::string> names, std::vector<int> directories) {
   cgroup_names_ = std::move(names);
@@ -29,7 +26,7 @@ void Templates::set_cgroups(std::vector<std::string> names, std::vector<int> dir
 }
 
 Task<std::shared_ptr<Template>> Templates::get(std::string image_name) {
-  const std::string key = means_host(image_name) ? "" : image_name;
+  const std::string key = model::is_default_image(image_name) ? "" : image_name;
   for (;;) {
     if (const auto found = ready_.find(key); found != ready_.end()) {
       if (found->second->launcher->alive()) co_return found->second;
@@ -57,7 +54,16 @@ Task<std::shared_ptr<Template>> Templates::get(std::string image_name) {
 }
 
 RootImage Templates::find_image(const std::string& image_name, UniqueFd& in_use) const {
-  if (image_name.empty()) return {};
+  if (image_name.empty()) {
+    RootImage host;
+    if (const std::optional<Tools::Shown> shown = tools_.shown()) {
+      host.tools = {.path = shown->path,
+                    .device = shown->device,
+                    .inode = shown->inode,
+                    .set = tools_.set().name};
+    }
+    return host;
+  }
   const std::optional<Image> image = images_.find(image_name);
   if (!image) {
     throw Error(

@@ -12,6 +12,7 @@
 #include "backend/native/image_store.h"
 #include "backend/native/launcher_client.h"
 #include "backend/native/plan.h"
+#include "backend/native/tools.h"
 
 namespace caisson::backend::native {
 
@@ -25,7 +26,8 @@ struct Template {
 // One launcher for each image in use, started when first asked for and again when it has died.
 class Templates {
  public:
-  Templates(boost::asio::any_io_executor executor, const Host& host, const ImageStore& images);
+  Templates(boost::asio::any_io_executor executor, const Host& host, const ImageStore& images,
+            const Tools& tools);
 
   // Told to every launcher, which removes them if we die.
   void set_cgroups(std::vector<std::string> names, std::vector<int> directories);
@@ -43,13 +45,11 @@ class Templates {
   boost::asio::any_io_executor executor_;
   const Host& host_;
   const ImageStore& images_;
+  const Tools& tools_;
   std::vector<std::string> cgroup_names_;
   std::vector<int> cgroup_directories_;
   std::map<std::string, std::shared_ptr<Template>> ready_;
   std::map<std::string, std::shared_ptr<Event>> being_made_;
 };
-
-// The names that mean the host's own system directories.
-bool means_host(const std::string& image_name);
 
 }  // namespace caisson::backend::native
