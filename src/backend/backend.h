@@ -46,6 +46,14 @@ class Backend {
   virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                            std::vector<UniqueFd> fds) = 0;
 
+  // Fetches a program that boxes of this image are to have and that the host lacks, if it is one of
+  // those that can be fetched (model/tools.h); boxes that are there already have it then. Says why
+  // it could not be had, or that it still takes a while; nothing when there was nothing to do.
+  virtual Task<std::string> provide([[maybe_unused]] std::string image,
+                                    [[maybe_unused]] std::string program) {
+    co_return std::string();
+  }
+
   // Which directories of the host a new box may show, asked for each.
   using MountRulesOf = std::function<model::MountRules(const model::BoxSpec& spec)>;
   virtual void set_mount_rules(MountRulesOf rules) = 0;

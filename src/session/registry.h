@@ -71,6 +71,11 @@ class Registry {
   // Refuses new work, then ends every session, execs included.
   Task<void> stop();
 
+  // See Backend.
+  Task<std::string> provide(std::string image, std::string program) {
+    return backend_.provide(std::move(image), std::move(program));
+  }
+
   // The session of spec.session_id, made if there is none. Throws session_conflict when there is
   // one with other settings, capacity_reached, and what the backend throws.
   Task<SessionView> create(model::BoxSpec spec);

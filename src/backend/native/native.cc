@@ -1,5 +1,7 @@
 #include "backend/native/native.h"
 
+#include <sys/eventfd.h>
+
 #include <utility>
 
 #include "async/loop_records.h"
@@ -34,7 +36,8 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       templates(executor, host, images, tools),
       slots(std::make_shared<Slots>(owner.number(), host.privileged)),
       filter(filter_bytes(build_filter())),
-      watches(executor) {
+      watches(executor),
+      stop_fetching(check_syscall("eventfd", ::eventfd(0, EFD_CLOEXEC))) {
   settle();
   mounts = std::make_shared<LiveMounts>(LiveMounts::Ground{
       .executor = executor,
@@ -95,6 +98,7 @@ CgroupLimits Native::Impl::limits_of(const model::BoxSpec& spec) const {
 }
 
 void Native::Impl::abandon() {
+  end_fetching();
   watches.cancel();
   for (const Living& box : std::exchange(boxes, {})) {
     if (const auto resources = box.resources.lock()) resources->abandon();
@@ -130,6 +134,7 @@ Task<BackendStatus> Native::Impl::status() {
 }
 
 Task<void> Native::Impl::stop() {
+  end_fetching();
   co_await watches.stop();
   for (const Living& box : std::exchange(boxes, {})) {
     const auto channel = box.channel.lock();
@@ -182,6 +187,10 @@ Task<std::unique_ptr<Box>> Native::create(model::BoxSpec spec) {
 Task<std::unique_ptr<Box>> Native::adopt(model::BoxSpec spec, std::string description,
                                          std::vector<UniqueFd> fds) {
   return impl_->adopt(std::move(spec), std::move(description), std::move(fds));
+}
+
+Task<std::string> Native::provide(std::string image, std::string program) {
+  return impl_->provide(std::move(image), std::move(program));
 }
 
 void Native::abandon() {

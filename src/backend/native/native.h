@@ -40,6 +40,7 @@ class Native final : public Backend {
   Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds) override;
+  Task<std::string> provide(std::string image, std::string program) override;
   void set_mount_rules(MountRulesOf rules) override;
   Task<void> begin_adoption(std::vector<std::string> descriptions) override;
   void abandon() override;

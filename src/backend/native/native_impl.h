@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "async/event.h"
 #include "async/task_group.h"
 #include "backend/guest_channel.h"
 #include "backend/native/cgroup.h"
@@ -45,6 +46,9 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
                                    std::vector<UniqueFd> fds);
   Task<void> begin_adoption(std::vector<std::string> descriptions);
+  Task<std::string> provide(std::string image, std::string program);
+  Task<void> fetch_tools();
+  void end_fetching() const;
   void abandon();
   Task<void> stop();
 
@@ -124,6 +128,10 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
   std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
   std::shared_ptr<LiveMounts> mounts;
+  std::shared_ptr<Event> fetching;  // of the tools, while it goes on
+  std::string fetch_problem;        // of the last time
+  Deadline next_fetch{};
+  UniqueFd stop_fetching;
   std::uint64_t next_box = 1;
   bool dead_are_left = false;  // something of dead owners could not be removed yet
   Deadline next_sweep;
