@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "model/box_spec.h"
+#include "model/tools.h"
 
 namespace caisson::backend {
 namespace {
@@ -337,11 +338,24 @@ Task<RunResult> run(Box& box, RunRequest request) {
 }
 
 std::vector<std::string> default_environment() {
+  const std::string installed = str(model::kBoxHome, "/.local");
   return {
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-      str("HOME=", model::kBoxHome), "LANG=C.UTF-8",
-      "PYTHONUNBUFFERED=1",  // a server's answers leave it when they are given, not when 8 KiB are
-                             // full
+      // What a user installs comes before what the system has, and that before what it lacks.
+      str("PATH=", installed, "/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:",
+          model::kToolCommands),
+      str("HOME=", model::kBoxHome),
+      "LANG=C.UTF-8",
+      // A server's answers leave it when they are given, not when 8 KiB are full.
+      "PYTHONUNBUFFERED=1",
+      // A distribution keeps its python for itself; in a box there is nobody to protect it for.
+      "PIP_BREAK_SYSTEM_PACKAGES=1",
+      "UV_BREAK_SYSTEM_PACKAGES=1",
+      // The python that is there is the one to use: others come from no package index.
+      "UV_PYTHON_DOWNLOADS=never",
+      // Its settings for everybody lie below the prefix: those of the system stay in force, such as
+      // its certificates.
+      str("NPM_CONFIG_PREFIX=", installed),
+      "NPM_CONFIG_GLOBALCONFIG=/usr/etc/npmrc",
   };
 }
 
