@@ -9,8 +9,10 @@ readonly build_packages=(
   clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev llvm-16 ninja-build cmake ccache mold
   libboost1.81-dev libboost-json1.81-dev libboost-url1.81-dev libseccomp-dev libcap-dev libmnl-dev
   libnftables-dev libarchive-dev libsqlite3-dev libyaml-cpp-dev libcli11-dev)
+# What boxes show of this host, and what fetches the rest.
+readonly run_packages=(python3 python3-pip python3-venv)
 readonly test_packages=(
-  libgtest-dev libgmock-dev python3-venv python3-pip python3-pytest bubblewrap iproute2 nftables strace
+  libgtest-dev libgmock-dev "${run_packages[@]}" python3-pytest bubblewrap iproute2 nftables strace
   git gcc tmux fish zsh e2fsprogs btrfs-progs libdevmapper1.02.1)
 
 # One clear line, then the end.
@@ -31,9 +33,10 @@ missing_packages() {
   done
 }
 
-# ensure_packages build|test|bench: installs what is missing, and does nothing at all when nothing is.
+# ensure_packages build|run|test|bench: installs what is missing, and does nothing at all when nothing is.
 ensure_packages() {
   local wanted=("${build_packages[@]}")
+  if [[ $1 == run ]]; then wanted+=("${run_packages[@]}"); fi
   if [[ $1 == test ]]; then
     wanted+=("${test_packages[@]}")
     command -v node >/dev/null || wanted+=(nodejs)

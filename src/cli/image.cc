@@ -1,3 +1,4 @@
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "backend/native/image_store.h"
+#include "backend/native/tools.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -31,9 +33,10 @@ struct Request {
   std::string source;
   std::vector<std::string> names;
 
-  native::ImageStore store() const {
-    return native::ImageStore(state_directory(state, process_environment(), ::geteuid() == 0));
+  std::filesystem::path directory() const {
+    return state_directory(state, process_environment(), ::geteuid() == 0);
   }
+  native::ImageStore store() const { return native::ImageStore(directory()); }
 };
 
 json::object to_json(const native::Image& image) {
@@ -133,6 +136,43 @@ int run_remove(const Request& request) {
   return 0;
 }
 
+// A descriptor that can be read once somebody wants this program to end, which it then does in
+// order.
+UniqueFd wishes_to_end() {
+  sigset_t wishes;
+  sigemptyset(&wishes);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction current {};
+    check_syscall("sigaction", ::sigaction(number, nullptr, &current));
+    if (current.sa_handler != SIG_IGN) sigaddset(&wishes, number);
+  }
+  check_syscall("sigprocmask", ::sigprocmask(SIG_BLOCK, &wishes, nullptr));
+  return UniqueFd(check_syscall("signalfd", ::signalfd(-1, &wishes, SFD_CLOEXEC)));
+}
+
+int run_tools(const Request& request) {
+  const native::Tools tools(request.directory());
+  const UniqueFd stop = wishes_to_end();
+  const bool shows = !request.json && ::isatty(STDERR_FILENO) == 1;
+  bool fetched = false;
+  try {
+    fetched = tools.fetch({.progress = shows ? STDERR_FILENO : -1, .stop = stop.get()});
+  } catch (const Error& error) {
+    signalfd_siginfo wish{};
+    if (error.code() != ErrorCode::cancelled) throw;
+    check_syscall("signalfd", ::read(stop.get(), &wish, sizeof wish));
+    return kExitSignalBase + static_cast<int>(wish.ssi_signo);
+  }
+  if (request.json) {
+    print({{"tools", tools.set().name},
+           {"directory", tools.directory().native()},
+           {"fetched", fetched}});
+  } else {
+    print(str(fetched ? "fetched " : "here already: ", tools.set().name, "\n"));
+  }
+  return 0;
+}
+
 CLI::App& add_action(CLI::App& image, const std::string& name, const std::string& description,
                      const std::shared_ptr<Request>& request, int (*work)(const Request&),
                      Invocation& invocation) {
@@ -165,6 +205,13 @@ void add_image(CLI::App& program, Invocation& invocation) {
   list.add_flag("-q,--quiet", request->names_only, "Print the names only");
   CLI::App& remove = add_action(app, "rm", "Remove images", request, run_remove, invocation);
   remove.add_option("NAME", request->names, "The images to remove")->required()->type_name("IMAGE");
+  CLI::App& tools = add_action(app, "tools", "Fetch uv, node, npm and pip for the default image",
+                               request, run_tools, invocation);
+  tools.footer(
+      "Boxes of the default image have this host's programs. What it lacks of pip, uv, uvx, node,\n"
+      "npm and npx is fetched once, by the host's pip and of fixed versions and hashes; boxes "
+      "that\n"
+      "run already see it, too. Does nothing when it has been done.\n");
 }
 
 }  // namespace caisson::cli

@@ -93,7 +93,7 @@ TEST(Program, ListsTheSubcommandsThereAre) {
             "stats, start, ps, signal, stop, logs, attach, cp, image, doctor, config, version, "
             "completion");
   EXPECT_EQ(run({"image", "list"}).error,
-            "unknown subcommand \"list\" of caisson image: there are import, ls, rm");
+            "unknown subcommand \"list\" of caisson image: there are import, ls, rm, tools");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");
 }
 

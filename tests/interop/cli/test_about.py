@@ -138,7 +138,7 @@ def complete_in_bash(caisson, *words):
 def test_bash_completes_subcommands_options_and_values(caisson, tmp_path):
     assert complete_in_bash(caisson, "") == COMMANDS
     assert complete_in_bash(caisson, "im") == {"image"}
-    assert complete_in_bash(caisson, "image", "") == {"import", "ls", "rm"}
+    assert complete_in_bash(caisson, "image", "") == {"import", "ls", "rm", "tools"}
     assert complete_in_bash(caisson, "exec", "--net") == {"--network"}
     assert complete_in_bash(caisson, "exec", "--network", "o") == {"on", "off"}
     assert complete_in_bash(caisson, "exec", "--network", "=", "of") == {"off"}
@@ -181,7 +181,7 @@ def test_fish_completes_as_well(caisson):
         return {row.split("\t")[0] for row in done.stdout.splitlines()}
 
     assert complete("caisson ") == COMMANDS
-    assert complete("caisson image ") == {"import", "ls", "rm"}
+    assert complete("caisson image ") == {"import", "ls", "rm", "tools"}
     assert complete("caisson exec --netw") == {"--network"}
     assert complete("caisson exec --network o") == {"on", "off"}
 
