@@ -71,8 +71,9 @@ int exit_code_of(const Error& error) {
       return kExitUsage;
     case ErrorCode::command_not_started:
       // A program that is not there is told apart by its sentence, as there is one code for both.
-      return std::string_view(error.what()).ends_with("not found in the box") ? kExitNotFound
-                                                                              : kExitCannotExecute;
+      return std::string_view(error.what()).find(": not found in the box") != std::string_view::npos
+                 ? kExitNotFound
+                 : kExitCannotExecute;
     default:
       return kExitFailure;
   }

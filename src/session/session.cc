@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/image_name.h"
 #include "session/compare.h"
 #include "session/output.h"
 
@@ -235,6 +236,15 @@ Task<backend::StartedCommand> Session::start_beside(backend::ProcessSpec process
                                                     std::vector<UniqueFd> more) {
   check_open();
   return backend::start_command(*box_, std::move(process), backend::Input::pipe, std::move(more));
+}
+
+Task<void> Session::require_command(CommandQuestion question) {
+  const std::shared_ptr<Session> self = shared_from_this();
+  check_open();
+  question.default_image = model::is_default_image(spec_.image);
+  const std::optional<std::string> refusal = co_await why_not_startable(*box_, std::move(question));
+  if (closed_) throw_closed();
+  if (refusal) throw Error(ErrorCode::command_not_started, *refusal);
 }
 
 Task<std::unique_ptr<backend::Process>> Session::start_process(backend::ProcessSpec process,

@@ -19,6 +19,7 @@
 #include "model/exec.h"
 #include "model/session_info.h"
 #include "session/box_pool.h"
+#include "session/command_check.h"
 #include "session/kept_session.h"
 
 namespace caisson::session {
@@ -113,6 +114,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // A program of ours in the box, beside the execs: files go in and out this way.
   Task<backend::StartedCommand> start_beside(backend::ProcessSpec process,
                                              std::vector<UniqueFd> more);
+
+  // Throws command_not_started, with what is there instead, when the box has no such command.
+  Task<void> require_command(CommandQuestion question);
 
   // A program that may outlive the daemon; and those of a daemon before us, by their ids.
   Task<std::unique_ptr<backend::Process>> start_process(backend::ProcessSpec process,

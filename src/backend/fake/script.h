@@ -6,9 +6,9 @@
 namespace caisson::backend::fake {
 
 // The language of the simulated shell is small on purpose: simple commands joined by newline, `;`,
-// `&&` and `||`, `&` at the end of one, quotes, `$NAME`, `$?`, `$$`, `$!`, and redirections to
-// files and to other descriptors (`3<&-` closes one). No pipelines, no substitution, no splitting
-// of what a variable holds.
+// `&&` and `||`, `&` at the end of one, quotes, `$NAME`, `$0`, `$?`, `$$`, `$!`, and redirections
+// to files and to other descriptors (`3<&-` closes one). No pipelines, no substitution, no
+// splitting of what a variable holds.
 
 struct Piece {
   std::string text;

@@ -46,8 +46,8 @@ bool is_name_character(char c) {
 // A shell at work. Its variables are its environment; a child gets a copy.
 class Shell {
  public:
-  Shell(Call call, std::vector<std::string> arguments)
-      : call_(std::move(call)), arguments_(std::move(arguments)) {}
+  Shell(Call call, std::string name, std::vector<std::string> arguments)
+      : call_(std::move(call)), name_(std::move(name)), arguments_(std::move(arguments)) {}
 
   Task<int> run(std::string script) {
     std::vector<Statement> statements;
@@ -338,10 +338,12 @@ class Shell {
     text.remove_prefix(length);
     if (braced && text.starts_with('}')) text.remove_prefix(1);
     if (name.empty()) return "$";
+    if (name == "0") return name_;
     return variable(*call_.process, name);
   }
 
   Call call_;
+  const std::string name_;     // "$0"
   const Arguments arguments_;  // "$@"
   int status_ = 0;
   std::optional<int> exit_;
@@ -354,9 +356,11 @@ class Shell {
 
 Task<int> run_shell(Call call) {
   std::string script;
+  std::string name = call.argv.front();
   std::vector<std::string> arguments;
   if (call.argv.size() > 2 && (call.argv[1] == "-c" || call.argv[1] == "-lc")) {
     script = call.argv[2];
+    if (call.argv.size() > 3) name = call.argv[3];
     if (call.argv.size() > 4) arguments.assign(call.argv.begin() + 4, call.argv.end());
   } else if (call.argv.size() > 1) {
     script = call.machine->files().read(absolute(*call.process, call.argv[1]));
@@ -367,7 +371,7 @@ Task<int> run_shell(Call call) {
       script += piece;
     }
   }
-  Shell shell(std::move(call), std::move(arguments));
+  Shell shell(std::move(call), std::move(name), std::move(arguments));
   co_return co_await shell.run(std::move(script));
 }
 

@@ -427,9 +427,9 @@ def test_row_10_the_life_of_a_process(tenant):
     assert tenant.stop("s", "p") == {"stopped": "p"}
     assert tenant.stop("s") == {"stopped": "default"}
     assert tenant.error("box_get_managed_process", session_id="s") == unknown + "default"
-    tenant.start("s", "no-such-program")
-    missing = tenant.ended("s")
-    assert missing["exit_code"] == 127 and "no-such-program" in missing["stderr_preview"]
+    missing = tenant.error("box_start_managed_process", session_id="s", spec={"command": "no-such-program"})
+    assert missing.startswith("BoxError: no-such-program: not found in the box (PATH is ")
+    assert tenant.error("box_get_managed_process", session_id="s") == unknown + "default"
     tenant.shell("s", "exit 0")
     assert tenant.ended("s")["exit_code"] == 0
 

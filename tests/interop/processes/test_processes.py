@@ -49,11 +49,68 @@ def test_a_program_gets_what_was_asked_for(client, name):
     client.delete(name)
 
 
-def test_a_program_that_is_not_there_says_so(client, name):
-    start(client, name, "no-such-program")
-    shown = wait_for_end(client, name)
-    assert shown["exit_code"] == 127
-    assert "no-such-program" in shown["stderr_preview"] and "not found" in shown["stderr_preview"]
+def refusal(client, session, command, **spec):
+    reply = client("POST", f"{session_path(session)}/managed-process", {"command": command, **spec})
+    assert (reply.status, reply.code) == (422, "command_not_started"), reply
+    assert client("GET", f"{session_path(session)}/managed-processes").json == []
+    return reply.message
+
+
+def test_a_program_that_is_not_there_is_refused(client, name):
+    assert client.create(name).status == 201
+    message = refusal(client, name, "no-such-program")
+    assert message.startswith("no-such-program: not found in the box (PATH is ")
+    assert "/nowhere:/bin" in refusal(client, name, "no-such-program", env={"PATH": "/nowhere:/bin"})
+    assert "working directory /tmp" in refusal(client, name, "./no-such-program", cwd="/tmp")
+    # What is there in its place.
+    client.exec(name, "mkdir -p bin; ln -s /usr/bin/python3 /bin/sh bin/")
+    only = {"PATH": "/workspace/bin"}
+    assert refusal(client, name, "python", env=only).endswith("; there is python3")
+    client.exec(name, "ln -s /bin/sh bin/uv")
+    assert "; there is uv tool run" in refusal(client, name, "uvx", env=only)
+    client.delete(name)
+
+
+def test_a_program_that_cannot_run_is_refused(client, name):
+    assert client.create(name).status == 201
+    client.exec(
+        name,
+        "echo text > plain; "
+        "printf '#!/opt/venv/bin/python3.12\\n' > script; "
+        "printf '#!/usr/bin/env no-such-interpreter\\n' > by-env; "
+        "cp /bin/true program; sed -i 's:/lib64/ld-linux:/lib64/ld-absent:; s:/lib/ld-linux:/lib/ld-absent:' program; "
+        "chmod +x script by-env program",
+    )
+    assert "/workspace/plain is in the box and is not executable" in refusal(client, name, "/workspace/plain")
+    message = refusal(client, name, "./script")
+    assert "is run by /opt/venv/bin/python3.12, which is not in the box; there is python3" in message
+    assert "is run by no-such-interpreter, which is not in the box" in refusal(client, name, "./by-env")
+    message = refusal(client, name, "./program")
+    assert "is loaded by /lib" in message and "ld-absent" in message
+    client.delete(name)
+
+
+def test_a_refused_program_leaves_the_one_that_runs(client, name):
+    running = start(client, name, "sleep", "60")
+    reply = client("POST", f"{session_path(name)}/managed-process", {"command": "no-such-program"})
+    assert reply.status == 422
+    assert show(client, name)["pid"] == running["pid"] and show(client, name)["status"] == "running"
+    client.delete(name)
+
+
+def test_a_profile_decides_what_is_there(client, name):
+    """As it does for the shell that starts the program."""
+    assert client.create(name).status == 201
+    client.exec(
+        name,
+        "mkdir /workspace/mine; ln -s /bin/true /workspace/mine/my-server; "
+        "echo 'echo noise; PATH=/workspace/mine:$PATH' > ~/.profile",
+    )
+    start(client, name, "my-server")
+    assert wait_for_end(client, name)["exit_code"] == 0
+    client.exec(name, "echo 'exit 3' > ~/.profile")
+    start(client, name, "anything")  # a box that does not tell is no reason to refuse
+    assert wait_for_end(client, name)["exit_code"] == 3
     client.delete(name)
 
 
