@@ -59,6 +59,7 @@ void add_logs(CLI::App& program, Invocation& invocation);
 void add_attach(CLI::App& program, Invocation& invocation);
 void add_cp(CLI::App& program, Invocation& invocation);
 void add_image(CLI::App& program, Invocation& invocation);
+void add_langbot(CLI::App& program, Invocation& invocation);  // install, remove, check
 void add_doctor(CLI::App& program, Invocation& invocation);
 void add_config(CLI::App& program, Invocation& invocation);
 void add_version(CLI::App& program, Invocation& invocation);

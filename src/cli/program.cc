@@ -130,6 +130,7 @@ int Program::run() {
   add_attach(app, invocation_);
   add_cp(app, invocation_);
   add_image(app, invocation_);
+  add_langbot(app, invocation_);
   add_doctor(app, invocation_);
   add_config(app, invocation_);
   add_version(app, invocation_);

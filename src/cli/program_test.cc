@@ -87,11 +87,12 @@ TEST(Program, ListsTheSubcommandsThereAre) {
   EXPECT_EQ(run({}).error,
             "caisson needs a subcommand: exec, serve, box, ls, inspect, rm, stats, start, ps, "
             "signal, stop, logs, "
-            "attach, cp, image, doctor, config, version, completion; see caisson --help");
-  EXPECT_EQ(run({"exce"}).error,
-            "unknown subcommand \"exce\" of caisson: there are exec, serve, box, ls, inspect, rm, "
-            "stats, start, ps, signal, stop, logs, attach, cp, image, doctor, config, version, "
-            "completion");
+            "attach, cp, image, langbot, doctor, config, version, completion; see caisson --help");
+  EXPECT_EQ(
+      run({"exce"}).error,
+      "unknown subcommand \"exce\" of caisson: there are exec, serve, box, ls, inspect, rm, "
+      "stats, start, ps, signal, stop, logs, attach, cp, image, langbot, doctor, config, version, "
+      "completion");
   EXPECT_EQ(run({"image", "list"}).error,
             "unknown subcommand \"list\" of caisson image: there are import, ls, rm, tools");
   EXPECT_EQ(run({"image", "rm"}).error, "caisson image rm needs NAME; see caisson image rm --help");

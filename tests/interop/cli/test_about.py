@@ -17,7 +17,7 @@ LAYERS = {
 }
 
 COMMANDS = {
-    *["exec", "serve", "box", "ls", "inspect", "rm", "stats", "cp"],
+    *["exec", "serve", "box", "langbot", "ls", "inspect", "rm", "stats", "cp"],
     *["start", "ps", "logs", "attach", "signal", "stop"],
     *["image", "doctor", "config", "version", "completion"],
 }
