@@ -231,7 +231,7 @@ class Daemon {
     api::rpc::Connection connection(executor_, runtime, *stdio_,
                                     {.instance = options_.langbot.trusted_instance,
                                      .legacy = options_.langbot.trusted_instance.empty(),
-                                     .names_instance = true,
+                                     .is_parent = true,
                                      .shown_token = true,
                                      .share = share});
     co_await connection.run();

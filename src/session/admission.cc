@@ -52,6 +52,15 @@ void Admission::check(const Tenant& tenant, model::Timestamp now) const {
   }
 }
 
+std::int64_t Admission::max_sessions(const Tenant& tenant, model::Timestamp now) const {
+  try {
+    check(tenant, now);
+  } catch (const Error&) {
+    return 0;
+  }
+  return valid_grant(tenant, now).max_sessions;
+}
+
 void Admission::check_processes(const Tenant& tenant, model::Timestamp now) const {
   if (valid_grant(tenant, now).max_managed_processes == 0) {
     refuse("Sandbox admission grant does not permit managed processes");

@@ -27,7 +27,9 @@ class Admission {
   // Throws admission_refused unless there is a grant for this tenant's sessions now, and not_ready
   // when the policy itself is at fault.
   void check(const Tenant& tenant, model::Timestamp now) const;
-  // The same, for its processes.
+  // How many sessions it may have now: none when check() would throw.
+  std::int64_t max_sessions(const Tenant& tenant, model::Timestamp now) const;
+  // As check(), for its processes.
   void check_processes(const Tenant& tenant, model::Timestamp now) const;
 
   // What becomes of the workspace's sessions when a grant is installed.

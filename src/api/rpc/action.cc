@@ -13,6 +13,8 @@ const Action* find_action(std::string_view name) {
   static const std::map<std::string_view, Action> kActions = {
       {"__ping", {Scope::host, ping}},
       {"__file_chunk", {Scope::host, take_file_chunk}},
+      {kCancelAction, {Scope::tenant, cancel_action}},
+      {"__stream_ack", {Scope::tenant, acknowledge_stream}},
       {"box_init", {Scope::host, initialise}},
       {"box_health", {Scope::host, health}},
       {"box_get_backend_info", {Scope::host, backend_info}},

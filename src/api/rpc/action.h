@@ -1,5 +1,6 @@
 #pragma once
 #include <boost/json/object.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,16 +28,21 @@ struct Call {
   Transfers& transfers;
   std::string instance;      // that the host is of; empty: it names none
   bool legacy = false;       // from a host of old
-  bool shown_token = false;  // or came by standard input: whoever sent it started the daemon
+  bool shown_token = false;  // or came by standard input
+  bool from_parent = false;  // it came by standard input: whoever sent it started the daemon
   Domain domain;
   boost::json::object data;
-  std::shared_ptr<Cancellation> cancellation;  // the host has gone
+  std::shared_ptr<Cancellation> cancellation;  // the host has gone, or asked for that
+  // Another request of the same tenant on this connection, by its number; false: there is none.
+  std::function<bool(const std::string& sequence)> cancel_other;
 };
 
 struct Action {
   Scope scope = Scope::host;
   Task<boost::json::object> (*run)(Call call) = nullptr;
 };
+
+inline constexpr std::string_view kCancelAction = "__cancel_action";
 
 // Null when there is none of that name.
 const Action* find_action(std::string_view name);
@@ -56,6 +62,8 @@ boost::json::object process_json(const Domain& domain, const session::ManagedPro
 
 // __ping, box_init, box_health ...
 Task<boost::json::object> ping(Call call);
+Task<boost::json::object> cancel_action(Call call);
+Task<boost::json::object> acknowledge_stream(Call call);
 Task<boost::json::object> take_file_chunk(Call call);
 Task<boost::json::object> initialise(Call call);
 Task<boost::json::object> health(Call call);

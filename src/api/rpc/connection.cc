@@ -22,6 +22,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kMaxAtWork = 128;
+constexpr std::size_t kMaxCancelling = 4;  // more: who has that many at work can still end some
 constexpr auto kPiecesDeadline = std::chrono::seconds(60);  // from the first to the last
 constexpr std::size_t kMaxUnsent = 1024;  // answers; who sends on without reading them waits
 constexpr std::string_view kClipped = "\n... [output clipped to what the client can receive]";
@@ -67,8 +68,8 @@ Task<void> Connection::run() {
   } catch (...) {
     failure = std::current_exception();
   }
-  const auto left = at_work_;  // ending one changes the set
-  for (const std::shared_ptr<Cancellation>& cancellation : left) cancellation->cancel();
+  const auto left = at_work_;  // ending one changes the map
+  for (const auto& [cancellation, work] : left) cancellation->cancel();
   co_await tasks_.finish();
   --runtime_.services().hosts.connections;
   if (failure) std::rethrow_exception(failure);
@@ -103,8 +104,18 @@ bool Connection::take_text(const std::string& text) {
     pieces_.reset();
     return take_object(text, std::move(*object));
   }
+  if (refuse_depth(text)) return true;
   if (host_.splits_messages) return take_piece(text);
   log::debug("a message that is no JSON object was ignored", "bytes", text.size());
+  return true;
+}
+
+// True: the text is a request that was answered, because it is nested too deeply to be read.
+bool Connection::refuse_depth(const std::string& text) {
+  if (!is_too_deep(text) || find_raw(text, "action").empty()) return false;
+  const std::string sentence = str("ValueError: the data of a request may be nested ", kMaxDepth,
+                                   " levels deep, and this is deeper");
+  tasks_.spawn("answer a host", send(error_text(claimed_sequence(text), sentence)));
   return true;
 }
 
@@ -114,7 +125,7 @@ bool Connection::take_piece(const std::string& text) {
   if (!pieces_) {
     if (!trim(text).starts_with('{')) return true;
     json::parse_options options;
-    options.max_depth = kMaxDepth;
+    options.max_depth = kMaxDepth + 1;
     const json::storage_ptr storage = metered(host_.share);
     pieces_ = std::make_shared<Pieces>();
     pieces_->held = net::Charge(host_.share);
@@ -143,6 +154,7 @@ bool Connection::take_piece(const std::string& text) {
   if (!error && !pieces_->parser->done()) return true;
   const std::shared_ptr<Pieces> whole = std::exchange(pieces_, nullptr);
   whole->parser.reset();
+  if (error && refuse_depth(whole->text)) return true;
   std::optional<json::object> object =
       error ? std::nullopt : read_object(whole->text, metered(host_.share));
   return !object || take_object(whole->text, std::move(*object));
@@ -152,14 +164,16 @@ bool Connection::take_object(std::string_view text, json::object object) {
   if (!is_request(object)) return true;
   if (!host_.instance.empty() && !runtime_.door().trust(host_.instance)) return false;
   std::string sequence = sequence_text(text);
-  if (at_work_.size() >= kMaxAtWork) {
+  const json::string* action = object.at("action").if_string();
+  const bool cancels = action != nullptr && *action == kCancelAction;
+  if (at_work_.size() >= kMaxAtWork + (cancels ? kMaxCancelling : 0)) {
     tasks_.spawn("answer a host",
                  send(error_text(sequence, str("Runtime connection is busy (max ", kMaxAtWork,
                                                " concurrent actions)"))));
     return true;
   }
   auto cancellation = std::make_shared<Cancellation>();
-  at_work_.insert(cancellation);
+  at_work_.emplace(cancellation, Work{.sequence = sequence});
   tasks_.spawn("answer a host",
                answer(std::move(sequence), std::move(object), std::move(cancellation)));
   return true;
@@ -171,6 +185,7 @@ Task<void> Connection::answer(std::string sequence, json::object message,
   std::exception_ptr failure;
   try {
     Request request = read_request(std::move(message));
+    at_work_.at(cancellation).tenant = request.tenant;
     json::object data = co_await perform(std::move(request), cancellation);
     text = fitting_answer(sequence, std::move(data));
   } catch (...) {
@@ -185,6 +200,16 @@ Task<void> Connection::answer(std::string sequence, json::object message,
   if (!cancellation->cancelled()) co_await channel_.write(std::move(text));
   at_work_.erase(cancellation);
   room_.notify();
+}
+
+bool Connection::cancel(const std::string& sequence, const std::optional<session::Tenant>& tenant) {
+  for (const auto& [cancellation, work] : at_work_) {
+    if (work.sequence != sequence || work.tenant != tenant) continue;
+    const std::shared_ptr<Cancellation> found = cancellation;  // ending it changes the map
+    found->cancel();
+    return true;
+  }
+  return false;
 }
 
 Task<void> Connection::send(std::string text) {
@@ -218,7 +243,7 @@ void Connection::check_context(const Request& request) {
   if (!request.tenant) return;
   const std::string& instance = request.tenant->instance;
   Door& door = runtime_.door();
-  if (host_.instance.empty() && !host_.names_instance) {
+  if (host_.instance.empty() && !host_.is_parent) {
     throw Error(ErrorCode::forbidden,
                 str("Box action context on a connection that names no instance: connect with the "
                     "header ",
@@ -239,14 +264,19 @@ Task<json::object> Connection::perform(Request request,
     throw Fault("ValueError", str("Action ", request.action, " not found"));
   }
   check_context(request);
+  auto cancel_other = [this, tenant = request.tenant](const std::string& sequence) {
+    return cancel(sequence, tenant);
+  };
   Call call{.runtime = runtime_,
             .transfers = transfers_,
             .instance = host_.instance,
             .legacy = host_.legacy && !request.tenant,
             .shown_token = host_.shown_token,
+            .from_parent = host_.is_parent,
             .domain = request.tenant ? Domain(*request.tenant) : Domain(),
             .data = std::move(request.data),
-            .cancellation = std::move(cancellation)};
+            .cancellation = std::move(cancellation),
+            .cancel_other = std::move(cancel_other)};
   if (action->scope == Scope::host) co_return co_await action->run(std::move(call));
   if (!request.tenant) {
     if (!host_.legacy || runtime_.admission().required()) {

@@ -1,9 +1,9 @@
 #pragma once
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json/stream_parser.hpp>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "api/rpc/envelope.h"
@@ -28,17 +28,19 @@ class Channel {
 };
 
 struct Host {
-  std::string instance;          // empty: a host of old, or one that has not said it yet
-  bool legacy = false;           // may act without a context
-  bool names_instance = false;   // by its first context, where it has no headers to say it
-  bool shown_token = false;      // or is whoever started the daemon
+  std::string instance;  // empty: a host of old, or one that has not said it yet
+  bool legacy = false;   // may act without a context
+  // It started the daemon and speaks by standard input: without headers, its first context says
+  // which instance it is.
+  bool is_parent = false;
+  bool shown_token = false;      // or is_parent
   bool splits_messages = false;  // long ones come in pieces, each a message of its own
   std::size_t max_answer = kMaxMessage;
   std::shared_ptr<net::Share> share = {};  // of memory, for what it sends; null: not counted
 };
 
 // One host's conversation with the daemon. Requests are begun in the order in which they come and
-// run side by side; each is answered once.
+// run side by side; each is answered once, unless the host has it cancelled.
 class Connection {
  public:
   // Both outlive it.
@@ -55,19 +57,26 @@ class Connection {
   bool take_text(const std::string& text);
   bool take_object(std::string_view text, boost::json::object object);
   bool take_piece(const std::string& text);
+  bool refuse_depth(const std::string& text);
   Task<void> answer(std::string sequence, boost::json::object message,
                     std::shared_ptr<Cancellation> cancellation);
   Task<void> send(std::string text);
   Task<boost::json::object> perform(Request request, std::shared_ptr<Cancellation> cancellation);
   std::string fitting_answer(const std::string& sequence, boost::json::object data) const;
   void check_context(const Request& request);
+  // A request of this number that is made for the same tenant; false: none is at work.
+  bool cancel(const std::string& sequence, const std::optional<session::Tenant>& tenant);
 
   Runtime& runtime_;
   Channel& channel_;
   Host host_;
   Transfers transfers_;
   std::optional<Door::Presence> presence_;
-  std::set<std::shared_ptr<Cancellation>> at_work_;
+  struct Work {
+    std::string sequence;
+    std::optional<session::Tenant> tenant = {};  // once it has been read
+  };
+  std::map<std::shared_ptr<Cancellation>, Work> at_work_;
   TaskGroup tasks_;
   Signal room_;
   // Of a message that is not complete yet, and whose rest is not waited for without end.

@@ -16,12 +16,13 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr std::size_t kMaxFailureText = 4096;  // characters
+constexpr std::size_t kMaxFailureText = 4096;           // characters
+constexpr std::size_t kMaxParserDepth = kMaxDepth + 1;  // the message is an object around the data
 constexpr std::string_view kBlank = " \t\r\n";
 
 std::optional<json::value> parse_text(std::string_view text, const json::storage_ptr& storage) {
   json::parse_options options;
-  options.max_depth = kMaxDepth;
+  options.max_depth = kMaxParserDepth;
   json::stream_parser parser(storage, options);
   parser.reset(storage);
   json::error_code error;
@@ -209,6 +210,21 @@ std::optional<json::object> read_object(std::string_view text, const json::stora
   }
   if (!value || !value->is_object()) return std::nullopt;
   return std::move(value->as_object());
+}
+
+bool is_too_deep(std::string_view text) {
+  std::size_t depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"') {
+      at = behind_string(text, at) - 1;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kMaxParserDepth) return true;
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
 }
 
 std::string_view find_raw(std::string_view object, std::string_view name) {

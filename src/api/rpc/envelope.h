@@ -14,7 +14,7 @@
 namespace caisson::api::rpc {
 
 inline constexpr std::size_t kMaxMessage = 16u << 20;
-inline constexpr std::size_t kMaxDepth = 200;  // of what is nested
+inline constexpr std::size_t kMaxDepth = 200;  // of a request's data; what it comes in counts not
 
 // A failure under the name of a Python exception, which is how clients know it.
 class Fault : public Error {
@@ -37,6 +37,10 @@ std::string failure_kind(const Error& error);
 // JSON: they read as null, so that whoever sent them is told which field is wrong.
 std::optional<boost::json::object> read_object(std::string_view text,
                                                const boost::json::storage_ptr& storage = {});
+
+// Whether a text is no object to read_object() because it is nested too deeply. Whoever sent it
+// waits for an answer.
+bool is_too_deep(std::string_view text);
 
 // The value of a member of that object as it stands in the text; empty when there is none. The
 // text has been read before.

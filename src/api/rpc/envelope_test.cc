@@ -4,6 +4,8 @@
 
 #include <boost/json/serialize.hpp>
 
+#include "base/str.h"
+
 namespace caisson::api::rpc {
 namespace {
 
@@ -45,6 +47,19 @@ TEST(Envelope, TakesOnlyObjectsThatNameAnActionAndAreNoAnswers) {
   EXPECT_TRUE(is_request(*read_object(R"({"action": "x"})")));
   EXPECT_FALSE(is_request(*read_object(R"({"action": "x", "code": 0})")));
   EXPECT_FALSE(is_request(*read_object(R"({"seq_id": 1})")));
+}
+
+TEST(Envelope, CountsTheDepthOfTheDataAlone) {
+  const auto nested = [](std::size_t depth) {
+    return str(R"({"action": "a", "seq_id": 7, "data": )", std::string(depth, '['), "\"]]\\\"\"",
+               std::string(depth, ']'), "}");
+  };
+  EXPECT_TRUE(read_object(nested(kMaxDepth)));
+  EXPECT_FALSE(is_too_deep(nested(kMaxDepth)));
+  EXPECT_FALSE(read_object(nested(kMaxDepth + 1)));
+  EXPECT_TRUE(is_too_deep(nested(kMaxDepth + 1)));
+  EXPECT_FALSE(is_too_deep(str("{\"a\": \"", std::string(kMaxDepth * 2, '['))));
+  EXPECT_EQ(sequence_text(nested(kMaxDepth + 1)), "7");
 }
 
 TEST(Envelope, ReadsPythonsConstantsAsNull) {

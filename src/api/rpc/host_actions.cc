@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "model/admission.h"
 #include "model/limits.h"
+#include "model/timestamp.h"
+#include "session/tenancy.h"
 
 // Actions that are about the host or the daemon, not about a session.
 namespace caisson::api::rpc {
@@ -73,10 +75,53 @@ json::object limits_json(const model::Limits& limits) {
   return shown;
 }
 
+// Whether a session counts for the asker: its workspace's, of whatever generation, or that of no
+// workspace.
+bool is_of_workspace(const Call& call, const std::string& session_id) {
+  const std::optional<session::Placement> placement = session::find_placement(session_id);
+  if (!call.domain.tenant()) return !placement;
+  return placement && placement->name_space == workspace_namespace(*call.domain.tenant());
+}
+
+// How many sessions the asker may have, has, and could make now. Without a grant, where one is
+// needed, it is none.
+json::object capacity_json(const Call& call, std::int64_t used) {
+  const std::int64_t all = call.runtime.configuration().config().limits.max_sessions;
+  const session::RegistryStatus status = call.runtime.services().sessions.status();
+  std::int64_t limit = all;
+  if (call.domain.tenant() && call.runtime.admission().required()) {
+    limit =
+        std::min(limit, call.runtime.admission().max_sessions(*call.domain.tenant(), model::now()));
+  }
+  const auto taken = static_cast<std::int64_t>(status.sessions + status.returning +
+                                               status.being_made + status.being_closed);
+  const std::int64_t remaining = std::max<std::int64_t>(0, std::min(limit - used, all - taken));
+  return {{"limit", limit}, {"used", used}, {"remaining", remaining}};
+}
+
 }  // namespace
 
 Task<json::object> ping(Call) {
   co_return json::object();
+}
+
+Task<json::object> cancel_action(Call call) {
+  const json::value* sequence = call.data.if_contains("seq_id");
+  if (sequence == nullptr || !sequence->is_int64()) {
+    throw Fault("ValueError", "Cancellation requires an integer seq_id");
+  }
+  const bool found = call.cancel_other(std::to_string(sequence->get_int64()));
+  co_return json::object{{"cancelled", found}};
+}
+
+// No answer of ours comes in pieces that could be acknowledged.
+Task<json::object> acknowledge_stream(Call call) {
+  for (const char* name : {"seq_id", "index"}) {
+    const json::value* number = call.data.if_contains(name);
+    if (number != nullptr && number->is_int64()) continue;
+    throw Fault("ValueError", "Stream acknowledgement requires integer sequence and index");
+  }
+  co_return json::object{{"accepted", false}};
 }
 
 Task<json::object> take_file_chunk(Call call) {
@@ -110,7 +155,9 @@ Task<json::object> status(Call call) {
   const Services& services = call.runtime.services();
   std::size_t sessions = 0;
   std::size_t processes = 0;
+  std::int64_t used = 0;
   for (const session::SessionView& view : services.sessions.list()) {
+    if (is_of_workspace(call, view.info.session_id)) ++used;
     // Hosts of old expect to be told of everything.
     if (call.domain.tenant() && !call.domain.owns(view.info.session_id)) continue;
     ++sessions;
@@ -122,7 +169,8 @@ Task<json::object> status(Call call) {
                          {"active_sessions", sessions},
                          {"managed_processes", processes},
                          {"session_ttl_sec", services.sessions.settings().ttl.count()},
-                         {"limits", limits_json(call.runtime.configuration().config().limits)}};
+                         {"limits", limits_json(call.runtime.configuration().config().limits)},
+                         {"capacity", capacity_json(call, used)}};
 }
 
 Task<json::object> install_grant(Call call) {

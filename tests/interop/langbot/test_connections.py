@@ -39,6 +39,31 @@ def test_what_waits_for_its_turn_goes_with_its_connection(daemon, tenant, place)
     assert tenant.output("s", "ls", **spec) == "go\nstarted"
 
 
+def test_a_request_is_cancelled_by_its_number(rpc, tenant, place):
+    spec = {"host_path": str(place)}
+    running = tenant.begin("s", "sleep 8643.5", place / "started", **spec)
+    wait_until(lambda: processes_with("sleep 8643.5"), "the command")
+    neighbour = rpc.tenant(f"{tenant.workspace} and another")
+    assert neighbour.ok("__cancel_action", seq_id=running) == {"cancelled": False}
+    assert tenant.of(1).ok("__cancel_action", seq_id=running + 1000) == {"cancelled": False}
+    assert tenant.ok("__cancel_action", seq_id=running) == {"cancelled": True}
+    wait_until(lambda: not processes_with("sleep 8643.5"), "the end of the command")
+    assert tenant.output("s", "echo on", **spec) == "on"
+    assert running not in rpc.answers
+    assert tenant.error("__cancel_action", seq_id="1") == "ValueError: Cancellation requires an integer seq_id"
+    assert tenant.ok("__stream_ack", seq_id=1, index=1) == {"accepted": False}
+
+
+def test_who_has_too_many_requests_at_work_can_cancel_some(rpc, tenant):
+    waiting = [tenant.send("box_exec", session_id="s", cmd="sleep 8644.5", timeout_sec=600) for _ in range(128)]
+    assert tenant.error("box_status") == "Runtime connection is busy (max 128 concurrent actions)"
+    for number in reversed(waiting):
+        assert tenant.ok("__cancel_action", seq_id=number) == {"cancelled": True}
+    wait_until(lambda: not processes_with("sleep 8644.5"), "the end of the commands")
+    assert tenant.output("s", "echo on") == "on"
+    assert not {*waiting} & {*rpc.answers}
+
+
 def test_uploads_end_with_their_connection(daemon, tenant):
     with Rpc(daemon.port) as leaving:
         leaving.tenant(tenant.workspace).upload(packed({"SKILL.md": skill("gone")}), "gone.zip")

@@ -52,9 +52,10 @@ def test_a_status(start_daemon):
     )
     backend = '"backend": {"name": "native", "available": true}'
     counts = '"active_sessions": 0, "managed_processes": 0, "session_ttl_sec": 300'
+    capacity = '"capacity": {"limit": 64, "used": 0, "remaining": 64}'
     with Rpc(start_daemon().port) as wire:
         answer = wire.raw(f'{{"seq_id": 7, "action": "box_status", "data": {{}}, "context": {CONTEXT}}}')
-    assert answer == success(7, f"{{{backend}, {counts}, {limits}}}")
+    assert answer == success(7, f"{{{backend}, {counts}, {limits}, {capacity}}}")
 
 
 def masked(answer):
