@@ -82,7 +82,7 @@ int run_daemon(const ServeRequest& request, const std::vector<BackendKind>& back
   const BackendOptions backend_options{
       .state_dir = state,
       .allow_missing = loaded.config.box.native.allow_missing,
-      .mount_roots = service::resolved_roots(loaded.config.box.local.allowed_mount_roots),
+      .mount_roots = service::resolved_roots(loaded.config.box.local.mount_roots()),
       .name = loaded.config.box.native.answer_as,
       .many_boxes = true};
   const BackendKind& kind = get_backend(backends, "native");

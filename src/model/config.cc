@@ -52,11 +52,10 @@ LocalConfig read_local(ObjectReader& reader, const LocalConfig& current) {
   local.default_workspace = text_or(reader, "default_workspace", current.default_workspace);
   local.skills_root = text_or(reader, "skills_root", current.skills_root);
   if (local.skills_root.empty()) local.skills_root = "skills";
-  local.allowed_mount_roots = reader.has("allowed_mount_roots")
-                                  ? read_list(reader, "allowed_mount_roots")
-                                  : current.allowed_mount_roots;
-  if (local.allowed_mount_roots.empty() && local.host_root) {
-    local.allowed_mount_roots = {*local.host_root};
+  if (reader.has("allowed_mount_roots")) {
+    local.allowed_mount_roots = read_list(reader, "allowed_mount_roots");
+  } else if (!reader.has_value("host_root")) {
+    local.allowed_mount_roots = current.allowed_mount_roots;
   }
   local.workspace_quota_mb = read_quota(reader, current.workspace_quota_mb);
   return local;

@@ -17,16 +17,23 @@
 
 namespace caisson::model {
 
+inline constexpr std::string_view kDefaultHostRoot = "./data/box";
+
 // `box.local`: what boxes on this host get and may see. Paths are as written, trimmed; whoever uses
-// them resolves them against the working directory.
+// them resolves them against the working directory of whoever wrote them.
 struct LocalConfig {
   std::string profile{kDefaultProfile};
   std::string image;  // empty: the profile's
-  std::optional<std::string> host_root = "./data/box";
-  std::string default_workspace;       // empty: "default" under host_root
-  std::string skills_root = "skills";  // relative: under host_root
-  std::vector<std::string> allowed_mount_roots = {"./data/box"};
+  std::optional<std::string> host_root{kDefaultHostRoot};
+  std::string default_workspace;                   // empty: "default" under host_root
+  std::string skills_root = "skills";              // relative: under host_root
+  std::vector<std::string> allowed_mount_roots;    // empty: what is below host_root
   std::optional<std::int64_t> workspace_quota_mb;  // none: the profile's
+  // Where directories are that boxes may show; empty where there is no host_root either.
+  std::vector<std::string> mount_roots() const {
+    if (!allowed_mount_roots.empty() || !host_root) return allowed_mount_roots;
+    return {*host_root};
+  }
   bool operator==(const LocalConfig&) const = default;
 };
 

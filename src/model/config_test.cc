@@ -36,7 +36,7 @@ TEST(ReadConfig, FillsInTheDefaults) {
   EXPECT_TRUE(config.box.enabled);
   EXPECT_EQ(config.box.backend, "local");
   EXPECT_EQ(config.box.local.host_root, "./data/box");
-  EXPECT_THAT(config.box.local.allowed_mount_roots, ElementsAre("./data/box"));
+  EXPECT_THAT(config.box.local.mount_roots(), ElementsAre("./data/box"));
   EXPECT_EQ(config.box.default_memory_mb, 1536);
   EXPECT_EQ(config.daemon.listen_host, "127.0.0.1");
   EXPECT_EQ(config.daemon.listen_port, 5410);
@@ -157,12 +157,10 @@ TEST(ReadConfig, ReadsLocalKeysAsLangBotDoes) {
   EXPECT_EQ(local(R"({"local": {"skills_root": ""}})").skills_root, "skills");
   EXPECT_THAT(local(R"({"local": {"allowed_mount_roots": " /a, ,/b ,"}})").allowed_mount_roots,
               ElementsAre("/a", "/b"));
-  EXPECT_THAT(
-      local(R"({"local": {"allowed_mount_roots": [], "host_root": "/r"}})").allowed_mount_roots,
-      ElementsAre("/r"));
-  EXPECT_THAT(
-      local(R"({"local": {"allowed_mount_roots": "", "host_root": ""}})").allowed_mount_roots,
-      IsEmpty());
+  EXPECT_THAT(local(R"({"local": {"allowed_mount_roots": [], "host_root": "/r"}})").mount_roots(),
+              ElementsAre("/r"));
+  EXPECT_THAT(local(R"({"local": {"allowed_mount_roots": "", "host_root": ""}})").mount_roots(),
+              IsEmpty());
   EXPECT_EQ(local(R"({"local": {"workspace_quota_mb": ""}})").workspace_quota_mb, std::nullopt);
   EXPECT_EQ(local(R"({"local": {"workspace_quota_mb": null}})").workspace_quota_mb, std::nullopt);
   EXPECT_EQ(local(R"({"local": {"workspace_quota_mb": "5"}})").workspace_quota_mb, 5);

@@ -23,6 +23,10 @@ namespace {
 constexpr const char* kHostRoot = "box.local.host_root";
 constexpr const char* kWorkspace = "box.local.default_workspace";
 constexpr const char* kSkills = "box.local.skills_root";
+constexpr const char* kMountRoots = "box.local.allowed_mount_roots";
+
+// What an operator who says nothing allows.
+const std::vector<std::string> kDefaultRoots = {std::string(model::kDefaultHostRoot)};
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::validation_error, sentence);
@@ -86,7 +90,7 @@ std::vector<std::string> resolved_roots(const std::vector<std::string>& roots) {
   std::vector<std::string> found;
   found.reserve(roots.size());
   for (const std::string& root : roots) {
-    found.push_back(resolved(root, "box.local.allowed_mount_roots"));
+    found.push_back(resolved(root, kMountRoots));
   }
   return found;
 }
@@ -98,7 +102,7 @@ BoxConfiguration::BoxConfiguration(model::BoxConfig config,
       operators_places_(places_of(operators_.local)),
       places_(operators_places_),
       rules_{.protected_paths = {},
-             .roots = resolved_roots(operators_.local.allowed_mount_roots),
+             .roots = resolved_roots(operators_.local.mount_roots()),
              .shared = shared_of(places_)} {
   for (const std::string& path : protected_paths) {
     rules_.protected_paths.push_back(resolved(path, "protected path"));
@@ -123,12 +127,68 @@ std::vector<std::string> BoxConfiguration::shared_of(const Places& places) {
   return shared;
 }
 
+std::optional<fs::path> BoxConfiguration::sender_directory(const model::LocalConfig& local) const {
+  const std::optional<std::string>& root = operators_.local.host_root;
+  if (!root || !fs::path(*root).is_absolute()) return std::nullopt;
+  const fs::path known = normalise_path(*root);
+  if (!local.host_root || fs::path(*local.host_root).is_absolute()) return known;
+  fs::path before = known;
+  fs::path rest = fs::path(*local.host_root).lexically_normal();
+  if (!rest.has_filename()) rest = rest.parent_path();  // "data/box/"
+  while (!rest.empty() && before.filename() == rest.filename()) {
+    before = before.parent_path();
+    rest = rest.parent_path();
+  }
+  return rest.empty() ? before : known;
+}
+
+// What a host wrote as relative is of the directory in which that host runs, not of ours.
+void BoxConfiguration::make_absolute(const json::object& submitted,
+                                     model::LocalConfig& local) const {
+  const std::optional<fs::path> directory = sender_directory(local);
+  const auto is_relative = [](const std::string& path) {
+    return !path.empty() && !path.starts_with('/');
+  };
+  const auto place = [&](std::string_view field, std::string& path) {
+    if (!is_relative(path)) return;
+    if (directory) {
+      path = (*directory / path).native();
+      return;
+    }
+    throw Error(
+        ErrorCode::mount_refused,
+        str(field, ": \"", printable(path),
+            "\" is relative to the directory of the host that sent it, which this daemon does not "
+            "know; nothing was changed. Write that directory, for example \"box: {local: "
+            "{host_root: /opt/langbot}}\", into the daemon's configuration (/etc/caisson/"
+            "caisson.yaml; of an ordinary user ~/.config/caisson/caisson.yaml) and restart it, or "
+            "an absolute path into ",
+            field, " of the host's"));
+  };
+  const auto is_sent = [&](const char* name) { return submitted.contains(name); };
+  if (is_sent("host_root") && local.host_root) place(kHostRoot, *local.host_root);
+  if (is_sent("allowed_mount_roots")) {
+    std::erase_if(local.allowed_mount_roots, [&](const std::string& root) {
+      const bool nowhere = is_relative(root) && !directory;
+      if (nowhere)
+        log::warning("a host's relative mount root is not taken", "root", printable(root));
+      return nowhere;
+    });
+    for (std::string& root : local.allowed_mount_roots) place(kMountRoots, root);
+  }
+  if (local.host_root) return;  // the others are below it
+  if (is_sent("default_workspace")) place(kWorkspace, local.default_workspace);
+  if (is_sent("skills_root") && !local.skills_root.starts_with('~')) {
+    place(kSkills, local.skills_root);
+  }
+}
+
 // What the operator named, or what is in force already, is not the host's to name.
 void BoxConfiguration::judge(const Places& named, Roots roots) const {
-  const model::MountRules rules{
-      .protected_paths = rules_.protected_paths,
-      .roots = roots == Roots::any ? std::vector<std::string>()
-                                   : resolved_roots(operators_.local.allowed_mount_roots)};
+  const model::MountRules rules{.protected_paths = rules_.protected_paths,
+                                .roots = roots == Roots::any
+                                             ? std::vector<std::string>()
+                                             : resolved_roots(operators_.local.mount_roots())};
   const auto check = [&](std::string_view field, std::optional<std::string> Places::*place) {
     const std::optional<std::string>& path = named.*place;
     if (!path || path == operators_places_.*place || path == places_.*place) return;
@@ -148,11 +208,15 @@ void BoxConfiguration::judge(const Places& named, Roots roots) const {
 // the next host's, who may name any.
 void BoxConfiguration::take_roots(model::LocalConfig& local, Roots roots,
                                   std::vector<std::string>& allowed) const {
-  if (local.allowed_mount_roots == config_.local.allowed_mount_roots) return;
-  allowed = resolved_roots(operators_.local.allowed_mount_roots);
+  if (local.mount_roots() == config_.local.mount_roots()) return;
+  const bool are_written = operators_.local.mount_roots() != kDefaultRoots;
+  allowed.clear();
+  if (are_written || roots == Roots::operators) {
+    allowed = resolved_roots(operators_.local.mount_roots());
+  }
   std::vector<std::string> taken;
-  for (const std::string& root : local.allowed_mount_roots) {
-    std::string place = resolved(root, "box.local.allowed_mount_roots");
+  for (const std::string& root : local.mount_roots()) {
+    std::string place = resolved(root, kMountRoots);
     const bool within = is_below_any(place, allowed);
     if (!within && roots == Roots::operators) {
       log::warning("a host's mount root is not the operator's and is not taken", "root", place);
@@ -161,11 +225,11 @@ void BoxConfiguration::take_roots(model::LocalConfig& local, Roots roots,
     taken.push_back(root);
     if (!within) allowed.push_back(std::move(place));
   }
-  if (taken.empty()) taken = operators_.local.allowed_mount_roots;
+  if (taken.empty()) taken = operators_.local.mount_roots();
   local.allowed_mount_roots = std::move(taken);
 }
 
-void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in_use) {
+void BoxConfiguration::apply(const json::object& submitted, Sender sender, bool in_use) {
   json::object tree = submitted;
   tree.erase("native");
   if (in_use) tree.erase("backend");
@@ -173,10 +237,11 @@ void BoxConfiguration::apply(const json::object& submitted, Roots roots, bool in
   if (!tree.contains("admission")) next.admission = config_.admission;
   std::vector<std::string> allowed = rules_.roots;
   Places places = places_;
-  if (tree.contains("local")) {
-    take_roots(next.local, roots, allowed);
+  if (const json::value* local = tree.if_contains("local")) {
+    if (!sender.is_parent && local->is_object()) make_absolute(local->get_object(), next.local);
+    take_roots(next.local, sender.roots, allowed);
     places = places_of(next.local);
-    judge(places, roots);
+    judge(places, sender.roots);
     if (places.workspace) ensure_workspace(*places.workspace, allowed);
   }
   config_ = std::move(next);

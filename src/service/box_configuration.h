@@ -36,15 +36,23 @@ class BoxConfiguration {
     operators,  // below those that the operator allows
     any,        // whoever sends it has shown that it may say so
   };
+  // Who sends a configuration.
+  struct Sender {
+    Roots roots = Roots::operators;
+    // It started us, so its relative paths are of our working directory. Those of anybody else are
+    // of a directory that only the operator can tell: see sender_directory().
+    bool is_parent = false;
+  };
   // Lays `submitted` over it: sections that are absent stay as they are. What is the operator's
   // alone (`native`) is not taken from it, and while there are sessions (`in_use`) neither is the
   // backend; nor are mount roots that the host may not name. The default workspace of a `local`
   // section is made if it is missing. Throws validation_error, and mount_refused for a directory;
   // nothing has changed then.
-  void apply(const boost::json::object& submitted, Roots roots, bool in_use = false);
+  void apply(const boost::json::object& submitted, Sender sender, bool in_use = false);
 
   // Directories of the host that boxes may show, resolved: the operator's, and those of the
-  // configuration in force when its sender may name any.
+  // configuration in force when its sender may name any. An operator who names none leaves the
+  // choice to such a sender.
   const std::vector<std::string>& mount_roots() const { return rules_.roots; }
   // The same, with what no box may show, and where workspaces have their own.
   const model::MountRules& mount_rules() const { return rules_; }
@@ -71,6 +79,12 @@ class BoxConfiguration {
   };
   static Places places_of(const model::LocalConfig& local);
   static std::vector<std::string> shared_of(const Places& places);
+  // The directory in which a host with that `host_root` runs, as the operator's `host_root` tells:
+  // it is the operator's or, where the operator's ends with the host's, what is before that.
+  // "/srv/bot" and "/srv/bot/data/box" both make "./data/box" of a host "/srv/bot/data/box".
+  // nullopt: the operator names none.
+  std::optional<std::filesystem::path> sender_directory(const model::LocalConfig& local) const;
+  void make_absolute(const boost::json::object& submitted, model::LocalConfig& local) const;
   void judge(const Places& named, Roots roots) const;
   void take_roots(model::LocalConfig& local, Roots roots, std::vector<std::string>& allowed) const;
 

@@ -131,7 +131,9 @@ Task<json::object> take_file_chunk(Call call) {
 }
 
 Task<json::object> initialise(Call call) {
-  call.runtime.initialise(call.data, call.shown_token);
+  using Roots = service::BoxConfiguration::Roots;
+  call.runtime.initialise(call.data, {.roots = call.shown_token ? Roots::any : Roots::operators,
+                                      .is_parent = call.from_parent});
   co_return json::object{{"initialized", true}};
 }
 

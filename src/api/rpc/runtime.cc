@@ -91,13 +91,10 @@ Task<void> Runtime::remove_workspace(std::string name_space) {
   });
 }
 
-void Runtime::initialise(const json::object& submitted, bool may_name_roots) {
-  const bool any = may_name_roots || settings_.accepts_mount_roots;
+void Runtime::initialise(const json::object& submitted, service::BoxConfiguration::Sender sender) {
+  if (settings_.accepts_mount_roots) sender.roots = service::BoxConfiguration::Roots::any;
   try {
-    configuration_.apply(
-        submitted,
-        any ? service::BoxConfiguration::Roots::any : service::BoxConfiguration::Roots::operators,
-        services_.sessions.status().sessions > 0);
+    configuration_.apply(submitted, sender, services_.sessions.status().sessions > 0);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::mount_refused) throw;
     throw Fault("ValueError", error.what());

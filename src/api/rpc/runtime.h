@@ -64,7 +64,7 @@ class Runtime {
 
   // A host's configuration. Throws a ValueError for what is wrong in it and mount_refused for a
   // directory that the host may not name; nothing has changed then.
-  void initialise(const boost::json::object& submitted, bool may_name_roots);
+  void initialise(const boost::json::object& submitted, service::BoxConfiguration::Sender sender);
 
   Task<model::AdmissionGrant> install(model::AdmissionGrant grant);
   Task<void> revoke(model::AdmissionRevocation revocation);
