@@ -100,6 +100,9 @@ Task<json::object> Readiness::strict_report() {
       {"network_isolation", in_force(layers, {Layer::network})},
       {"hard_workspace_quota", storage.workspaces},
       {"hard_skill_storage_quota", storage.skills},
+      // What is shown read-only takes no room that a box could choose: artifacts are copied up to a
+      // limit, and a box writes to none of them.
+      {"hard_read_only_mount_quota", in_force(layers, {Layer::mount_namespace})},
       {"bounded_ephemeral_storage", in_force(layers, {Layer::bounded_storage})},
       {"inode_quota", storage.inodes}};
   const auto detail = [&](const char* name) { return details.at(name).as_bool(); };
@@ -113,7 +116,9 @@ Task<json::object> Readiness::strict_report() {
       {"mount_isolation", detail("mount_isolation")},
       {"network_isolation", detail("network_isolation")},
       {"hard_workspace_quota", soft || detail("hard_workspace_quota")},
+      // Hosts before 0.7 know the first of these two, hosts since the second.
       {"hard_skill_storage_quota", soft || detail("hard_skill_storage_quota")},
+      {"hard_read_only_mount_quota", soft || detail("hard_read_only_mount_quota")},
       {"bounded_ephemeral_storage", soft || detail("bounded_ephemeral_storage")},
       {"inode_quota", soft || detail("inode_quota")},
       {"session_cap", policy.max_sessions <= 1},

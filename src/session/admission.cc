@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/error.h"
 #include "base/path.h"
@@ -13,6 +14,32 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) {
   throw Error(ErrorCode::admission_refused, sentence);
+}
+
+constexpr std::size_t kMaxAdmittedMounts = 256;
+
+// Whether their sources may be shown is judged where they are mounted, as of every mount.
+void check_mounts(const std::vector<model::MountSpec>& mounts) {
+  if (mounts.size() > kMaxAdmittedMounts) {
+    refuse(str("Managed sandbox accepts at most ", kMaxAdmittedMounts, " read-only mounts"));
+  }
+  std::set<std::string, std::less<>> targets;
+  for (const model::MountSpec& mount : mounts) {
+    if (mount.mode != model::MountMode::ro) {
+      refuse("Managed sandbox additional mounts must be read-only");
+    }
+    if (mount.manifest_path && !mount.content_digest) {
+      refuse("Managed sandbox mount manifests require content_digest");
+    }
+    const bool below = is_within(mount.mount_path, model::kDefaultMountPath) &&
+                       mount.mount_path != model::kDefaultMountPath;
+    if (!mount.is_artifact() && !below) {
+      refuse("Managed sandbox additional mount targets must stay under /workspace");
+    }
+    if (!targets.insert(mount.mount_path).second) {
+      refuse("Managed sandbox additional mount targets must be unique");
+    }
+  }
 }
 
 }  // namespace
@@ -160,7 +187,6 @@ model::BoxSpec admitted_spec(model::BoxSpec asked, const model::AdmissionPolicy&
   if (asked.network != model::NetworkMode::off) {
     refuse("Managed sandbox network access is disabled");
   }
-  if (!asked.extra_mounts.empty()) refuse("Managed sandbox additional host mounts are disabled");
   if (asked.mount_path != model::kDefaultMountPath) {
     refuse("Managed sandbox mount_path is runtime-owned");
   }
@@ -170,11 +196,18 @@ model::BoxSpec admitted_spec(model::BoxSpec asked, const model::AdmissionPolicy&
   if (asked.host_path && *asked.host_path != workspace_path) {
     refuse("Managed sandbox host_path is runtime-owned");
   }
+  // Hosts before 0.7, which say which skill they mean, have no other mounts.
+  if (asked.mounting == model::Mounting::follows && !asked.extra_mounts.empty()) {
+    refuse("Managed sandbox additional host mounts are disabled");
+  }
+  check_mounts(asked.extra_mounts);
   model::BoxSpec spec;
   spec.cmd = std::move(asked.cmd);
   spec.env = std::move(asked.env);
   spec.workdir = std::move(asked.workdir);
   spec.skill_name = std::move(asked.skill_name);
+  spec.extra_mounts = std::move(asked.extra_mounts);
+  spec.mounting = asked.mounting;
   spec.timeout_sec = std::min(asked.timeout_sec, policy.max_timeout_sec);
   spec.host_path = workspace_path;
   spec.host_path_mode = model::MountMode::rw;

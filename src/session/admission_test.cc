@@ -186,8 +186,21 @@ TEST(Admission, RefusesWhatTenantsMayNotAskFor) {
             refused("Managed sandbox network access is disabled"));
   EXPECT_EQ(sentence([](auto& s) {
               s.extra_mounts = {{"/srv/x", "/x"}};
+              s.mounting = model::Mounting::follows;
             }),
             refused("Managed sandbox additional host mounts are disabled"));
+  const auto mounted = [&](std::vector<model::MountSpec> mounts) {
+    return sentence([&](auto& s) { s.extra_mounts = std::move(mounts); });
+  };
+  const model::MountSpec fine{"/srv/x", "/workspace/x", model::MountMode::ro};
+  EXPECT_EQ(mounted({fine}), "");
+  EXPECT_EQ(mounted({fine, fine}),
+            refused("Managed sandbox additional mount targets must be unique"));
+  EXPECT_EQ(mounted({{"/srv/x", "/workspace/x"}}),
+            refused("Managed sandbox additional mounts must be read-only"));
+  EXPECT_EQ(mounted({{"/srv/x", "/workspace", model::MountMode::ro}}),
+            refused("Managed sandbox additional mount targets must stay under /workspace"));
+  EXPECT_EQ(mounted({257, fine}), refused("Managed sandbox accepts at most 256 read-only mounts"));
   EXPECT_EQ(sentence([](auto& s) { s.mount_path = "/data"; }),
             refused("Managed sandbox mount_path is runtime-owned"));
   EXPECT_EQ(sentence([](auto& s) { s.workdir = "/workspaces"; }),

@@ -22,6 +22,7 @@ CHECKS = [
     "network_isolation",
     "hard_workspace_quota",
     "hard_skill_storage_quota",
+    "hard_read_only_mount_quota",
     "bounded_ephemeral_storage",
     "inode_quota",
     "session_cap",
@@ -310,8 +311,20 @@ def test_a_session_is_what_the_policy_says(ready, tmp_path):
     [
         ({"network": "on"}, "Managed sandbox network access is disabled"),
         (
-            {"extra_mounts": [{"host_path": "/srv", "mount_path": "/m"}]},
+            {"extra_mounts": [{"host_path": "/srv", "mount_path": "/m"}], "skill_name": None},
             "Managed sandbox additional host mounts are disabled",
+        ),
+        (
+            {"extra_mounts": [{"host_path": "/srv", "mount_path": "/workspace/m"}]},
+            "Managed sandbox additional mounts must be read-only",
+        ),
+        (
+            {"extra_mounts": [{"host_path": "/srv", "mount_path": "/m", "mode": "ro"}]},
+            "Managed sandbox additional mount targets must stay under /workspace",
+        ),
+        (
+            {"extra_mounts": [{"host_path": "/srv", "mount_path": "/workspace/m", "mode": "ro"}] * 2},
+            "Managed sandbox additional mount targets must be unique",
         ),
         ({"mount_path": "/m"}, "Managed sandbox mount_path is runtime-owned"),
         ({"workdir": "/tmp"}, "Managed sandbox workdir must stay under /workspace"),
@@ -322,6 +335,28 @@ def test_a_session_is_what_the_policy_says(ready, tmp_path):
 def test_what_a_managed_sandbox_must_not_ask_for(ready, spec, sentence):
     ready.ok(UPSERT, grant("w"))
     assert refusal(ready.tenant("w"), "box_exec", cmd="true", **spec) == sentence
+
+
+def test_read_only_mounts_are_admitted_and_stay_read_only(ready, tmp_path):
+    ready.ok(UPSERT, grant("w"))
+    tenant = ready.tenant("w")
+    root = tmp_path / "box"
+    shared = root / "shared"
+    shared.mkdir()
+    (shared / "file").write_text("shown")
+    mounts = [{"host_path": str(shared), "mount_path": "/workspace/shared", "mode": "ro"}]
+    script = "cat shared/file; touch shared/new 2>/dev/null || echo kept"
+    assert tenant.output("global", script, extra_mounts=mounts) == "shownkept"
+    other = root / "default" / "tenants" / namespace("x")
+    other.mkdir(parents=True)
+    mounts = [{"host_path": str(other), "mount_path": "/workspace/other", "mode": "ro"}]
+    assert tenant.error("box_exec", session_id="global", cmd="true", extra_mounts=mounts).startswith("Box")
+
+
+def test_without_a_grant_there_is_room_for_no_session(ready):
+    assert ready.tenant("w").ok("box_status")["capacity"] == {"limit": 0, "used": 0, "remaining": 0}
+    ready.ok(UPSERT, grant("w"))
+    assert ready.tenant("w").ok("box_status")["capacity"] == {"limit": 1, "used": 0, "remaining": 1}
 
 
 def test_other_sessions_and_processes_are_refused(ready):
