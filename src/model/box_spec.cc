@@ -85,6 +85,14 @@ void read_mounts(ObjectReader& reader, BoxSpec& spec) {
   }
 }
 
+// Of mounts that have been read.
+void check_normal_mounts(ObjectReader& reader) {
+  for (const ObjectReader::Element& element : reader.elements("extra_mounts")) {
+    const std::string_view path = trim(element.value->at("mount_path").as_string());
+    if (normalise_path(path) != path) refuse(str(element.path, ".mount_path must be normalized"));
+  }
+}
+
 void read_limits_of_box(ObjectReader& reader, BoxSpec& spec) {
   spec.cpus = read_cpus(reader, spec.cpus);
   spec.memory_mb = at_least(reader, "memory_mb", spec.memory_mb, kMinMemoryMb, kMaxMegabytes,
@@ -134,7 +142,7 @@ MountSpec read_mount_spec(const json::value& value, const std::string& path) {
   return mount;
 }
 
-BoxSpec read_box_spec(const json::value& value) {
+BoxSpec read_box_spec(const json::value& value, Leniency leniency) {
   ObjectReader reader(value, "");
   BoxSpec spec;
   spec.cmd = trim(reader.optional("cmd", spec.cmd));
@@ -149,6 +157,7 @@ BoxSpec read_box_spec(const json::value& value) {
   check_environment(spec.env, "env");
   spec.image = reader.optional("image", spec.image);
   read_mounts(reader, spec);
+  if (leniency == Leniency::strict) check_normal_mounts(reader);
   spec.mounting = reader.has("skill_name")     ? Mounting::follows
                   : reader.has("extra_mounts") ? Mounting::fixed
                                                : Mounting::unsaid;
@@ -159,6 +168,7 @@ BoxSpec read_box_spec(const json::value& value) {
   if (mounted && !is_within(spec.workdir, spec.mount_path)) {
     refuse("workdir must stay under mount_path when host_path is provided");
   }
+  if (leniency == Leniency::strict) reader.reject_unknown_fields();
   return spec;
 }
 

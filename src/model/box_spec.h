@@ -80,8 +80,12 @@ struct BoxSpec {
 };
 
 // Reads and validates in the order of LangBot's model, so that of several faults the same one is
-// reported. Unknown fields are ignored: newer hosts send fields that older runtimes do not know.
-BoxSpec read_box_spec(const boost::json::value& value);
+// reported.
+enum class Leniency {
+  lenient,  // unknown fields are ignored: newer hosts send fields that older runtimes do not know
+  strict,   // they are refused, and so are paths of mounts that are not in their normal form
+};
+BoxSpec read_box_spec(const boost::json::value& value, Leniency leniency = Leniency::lenient);
 MountSpec read_mount_spec(const boost::json::value& value, const std::string& path);
 
 boost::json::object to_json(const BoxSpec& spec);

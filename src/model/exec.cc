@@ -12,8 +12,8 @@ namespace {
 constexpr std::size_t kMaxRequestId = 200;
 }
 
-BoxSpec read_exec_request(const boost::json::value& value) {
-  BoxSpec spec = read_box_spec(value);
+BoxSpec read_exec_request(const boost::json::value& value, Leniency leniency) {
+  BoxSpec spec = read_box_spec(value, leniency);
   if (spec.cmd.empty()) refuse("cmd must not be empty");
   return spec;
 }

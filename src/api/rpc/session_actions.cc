@@ -17,6 +17,13 @@ namespace json = boost::json;
 
 namespace {
 
+// Hosts since 0.7 refuse what they do not know. Those before always say which skill they mean, and
+// ignore it; hosts of old do so, too.
+model::Leniency leniency_of(const Call& call) {
+  const bool older = !call.domain.tenant() || call.data.contains("skill_name");
+  return older ? model::Leniency::lenient : model::Leniency::strict;
+}
+
 // The box that the call is about, under the name that the registry knows. The tenant's grant, where
 // it needs one, has been found good.
 Task<model::BoxSpec> box_of(const Call& call, model::BoxSpec spec) {
@@ -37,6 +44,7 @@ Task<model::BoxSpec> box_of(const Call& call, model::BoxSpec spec) {
 json::object session_json(const Call& call, const session::SessionView& view) {
   json::object object = model::to_json(view.info);
   object["session_id"] = call.domain.logical(view.info.session_id);
+  object["status"] = view.in_use ? "running" : "idle";
   return object;
 }
 
@@ -56,7 +64,7 @@ std::string session_of(const Call& call) {
 
 Task<json::object> exec(Call call) {
   session::ExecRequest request;
-  request.spec = co_await box_of(call, model::read_exec_request(call.data));
+  request.spec = co_await box_of(call, model::read_exec_request(call.data, leniency_of(call)));
   request.cancellation = call.cancellation;
   const model::ExecResult result =
       co_await call.runtime.services().sessions.exec(std::move(request));
@@ -70,7 +78,7 @@ Task<json::object> exec(Call call) {
 }
 
 Task<json::object> create_session(Call call) {
-  model::BoxSpec spec = co_await box_of(call, model::read_box_spec(call.data));
+  model::BoxSpec spec = co_await box_of(call, model::read_box_spec(call.data, leniency_of(call)));
   const session::SessionView view =
       co_await call.runtime.services().sessions.create(std::move(spec));
   co_return session_json(call, view);

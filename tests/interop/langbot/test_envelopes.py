@@ -192,6 +192,10 @@ class Generator:
             "process_id": self.some(["default", "p"]),
             "name": self.some(["k1", "k2", "é"]),
         }
+        if action in ("box_exec", "box_create_session"):
+            # Hosts before 0.7 name a skill and may say whatever they like; those since may not.
+            older = {**data, "skill_name": None}
+            data = self.some([older, older, older, {"session_id": data["session_id"]}])
         if action == "box_exec":
             data["cmd"] = self.some(["true", "echo x", "exit 3", "printf '\\377'", "head -c 70000 /dev/zero", " "])
         if action == "box_start_managed_process":

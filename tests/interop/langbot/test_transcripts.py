@@ -112,7 +112,8 @@ def test_a_session(wire):
         '{"session_id": "s3", "backend_name": "native", "backend_session_id": "N", '
         '"image": "rockchin/langbot-sandbox:latest", "network": "off", "host_path": null, "host_path_mode": "rw", '
         '"mount_path": "/workspace", "persistent": false, "cpus": 1.0, "memory_mb": 512, "pids_limit": 128, '
-        '"read_only_rootfs": true, "workspace_quota_mb": 0, "created_at": "N", "last_used_at": "N"}',
+        '"read_only_rootfs": true, "workspace_quota_mb": 0, "created_at": "N", "last_used_at": "N", '
+        '"status": "idle"}',
     )
 
 
