@@ -115,7 +115,7 @@ struct DaemonConfig {
   std::int64_t session_ttl_sec = 300;          // of a session that nobody uses
   std::int64_t persistent_idle_limit_sec = 0;  // the same, of persistent ones; 0: never
   std::int64_t max_output_bytes = 1 << 20;     // kept of each stream of an exec
-  std::int64_t max_command_bytes = 8 << 20;    // of an exec, its environment included
+  std::int64_t max_command_bytes = 16 << 20;   // of an exec, its environment included
   std::int64_t max_download_bytes = std::int64_t{16} << 30;  // of a file of a session
   // Of execs with a request id: how long an answer is kept after the end, and how much at most.
   std::int64_t request_id_ttl_sec = 600;

@@ -30,7 +30,7 @@ struct Settings {
   std::chrono::seconds ttl{300};
   std::chrono::seconds persistent_idle_limit{0};  // 0: persistent sessions never expire
   std::size_t max_output_bytes = 1u << 20;        // kept of each stream of an exec
-  std::size_t max_command_bytes = 8u << 20;
+  std::size_t max_command_bytes = 16u << 20;
   std::size_t pooled_kinds = 2;                // 0: no boxes are made ahead
   bool park_shells = true;                     // start the next exec's shell ahead
   std::chrono::seconds parked_shell_idle{10};  // how long a shell waits for a command

@@ -26,7 +26,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint64_t kMaxBody = 24u << 20;  // a command of 8 MiB, escaped, and its input
+constexpr std::uint64_t kMaxBody = 40u << 20;  // a command of 16 MiB, escaped, and its input
 constexpr std::size_t kMaxUnsent = 1u << 20;   // then the command is held back
 constexpr std::string_view kKeyHeader = "Idempotency-Key";
 constexpr auto kHeartbeat = std::chrono::seconds(15);  // shorter than what proxies give up after

@@ -197,16 +197,16 @@ def test_a_background_process_does_not_delay_the_answer(client, session):
 # What it is given.
 
 
-def test_a_command_may_have_eight_mebibytes(client, session):
+def test_a_command_may_have_sixteen_mebibytes(client, session):
     begin, end = "echo begin; : '", "'; echo end"
-    result = client.run(session, begin + "x" * (8 * MIB - len(begin + end)) + end)
+    result = client.run(session, begin + "x" * (16 * MIB - len(begin + end)) + end)
     assert (result["exit_code"], result["stdout"]) == (0, "begin\nend"), result["stderr"][:200]
 
 
-def test_a_command_above_eight_mebibytes_is_refused(client, session):
-    reply = client.exec(session, "true #" + "x" * (8 * MIB - 5))
+def test_a_command_above_sixteen_mebibytes_is_refused(client, session):
+    reply = client.exec(session, "true #" + "x" * (16 * MIB - 5))
     assert (reply.status, reply.code) == (413, "payload_too_large")
-    assert "8388608" in reply.message
+    assert "16777216" in reply.message
     assert client.get(session).status == 404
 
 
