@@ -170,7 +170,7 @@ TEST(ReadConfig, RefusesWithTheSentencesThatOperatorsKnow) {
   const std::pair<const char*, const char*> rows[] = {
       {R"({"box": {"local": {"profile": "fast"}}})",
        "unknown box profile 'fast', available profiles: default, network_basic, network_extended, "
-       "offline_readonly"},
+       "offline, offline_readonly"},
       {R"({"box": {"local": {"workspace_quota_mb": "x"}}})",
        "workspace_quota_mb must be an integer greater than or equal to 0"},
       {R"({"box": {"local": {"workspace_quota_mb": -1}}})",

@@ -48,6 +48,7 @@ const std::vector<Profile>& builtin_profiles() {
        .memory_mb = 1024,
        .pids_limit = 256,
        .read_only_rootfs = false},
+      {.name = "offline"},
       {.name = "offline_readonly",
        .max_timeout_sec = 60,
        .host_path_mode = MountMode::ro,

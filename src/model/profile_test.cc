@@ -14,6 +14,8 @@ boost::json::object object(const char* text) {
   return parse_json(text).as_object();
 }
 
+// But for the network of the default one, which LangBot has on since 0.7: nothing gets out of a box
+// of ours unasked.
 TEST(BuiltinProfiles, HaveTheValuesOfLangBot) {
   const std::string image = "rockchin/langbot-sandbox:latest";
   const auto off = NetworkMode::off;
@@ -25,6 +27,7 @@ TEST(BuiltinProfiles, HaveTheValuesOfLangBot) {
           Profile{"network_basic", image, on, 30, 120, MountMode::rw, 1.0, 512, 128, true, 0, {}},
           Profile{
               "network_extended", image, on, 30, 300, MountMode::rw, 2.0, 1024, 256, false, 0, {}},
+          Profile{"offline", image, off, 30, 120, MountMode::rw, 1.0, 512, 128, true, 0, {}},
           Profile{"offline_readonly",
                   image,
                   off,
@@ -44,7 +47,7 @@ TEST(GetProfile, TrimsAndTakesBlankAsDefault) {
   EXPECT_EQ(get_profile("  ").name, "default");
   EXPECT_EQ(refusal_of([] { get_profile("fast"); }),
             "unknown box profile 'fast', available profiles: default, network_basic, "
-            "network_extended, offline_readonly");
+            "network_extended, offline, offline_readonly");
 }
 
 TEST(ApplyProfile, FillsInOnlyWhatIsAbsent) {
