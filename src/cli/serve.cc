@@ -32,6 +32,17 @@ std::string variable(const std::vector<std::string>& environment, std::string_vi
   return {};
 }
 
+// A control token says that being a user of this host is not enough.
+void close_port(model::DaemonConfig& daemon) {
+  if (daemon.token_required == false) {
+    throw Error(
+        ErrorCode::validation_error,
+        "LANGBOT_BOX_CONTROL_TOKEN is set, and caisson.token_required is false: hosts would "
+        "need a token and everybody else on this host none. Remove one of the two");
+  }
+  daemon.token_required = true;
+}
+
 }  // namespace
 
 daemon::LangbotOptions langbot_options(const std::vector<std::string>& environment) {
@@ -60,6 +71,7 @@ int run_daemon(const ServeRequest& request, const std::vector<BackendKind>& back
   model::DaemonConfig& daemon = loaded.config.daemon;
   daemon::LangbotOptions langbot = langbot_options(environment);
   langbot.stdio_control = request.stdio_control;
+  if (!langbot.control_token.empty()) close_port(daemon);
   if (request.open_to_hosts && !langbot.control_token.empty()) daemon.listen_host = "0.0.0.0";
   if (request.host) daemon.listen_host = *request.host;
   if (request.port) {
