@@ -141,6 +141,6 @@ def test_two_that_replace_at_the_same_time_come_one_after_the_other(start_daemon
     client = Client(int(wait_until(last.announced_port, "the port of the last")))
     assert wait_until(lambda: client.output("s", "cat file"), "an answer") == "kept"
     last.pid = last.find_pid()
-    last.owner = last.find_owner()
+    last.learn_names()
     last.stop()
     assert os.path.getsize(first.state / "lock") == 0

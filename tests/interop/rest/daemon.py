@@ -186,7 +186,7 @@ class Daemon:
         self.client = Client(self.port)
         wait_until(self.answers, "an answer of /healthz", seconds)
         self.pid = self.find_pid()
-        self.owner = self.find_owner()
+        self.learn_names()
         return self
 
     def find_pid(self):
@@ -196,16 +196,14 @@ class Daemon:
         below = sorted({self.process.pid} | descendants(self.process.pid))
         return next(pid for pid in below if is_daemon(pid))
 
-    def find_owner(self):
-        """The number in the names of all that it makes on this host."""
-        for fd in os.listdir(f"/proc/{self.pid}/fd"):
-            try:
-                target = os.readlink(f"/proc/{self.pid}/fd/{fd}")
-            except OSError:
-                continue
-            if found := re.fullmatch(r"/run/caisson/owner-(\d+)\.lock", target):
-                return found[1]
-        raise AssertionError("the daemon holds no owner's lock")
+    def learn_names(self):
+        """Its number, which is in the names of all that it makes on this host, and the control groups of its boxes, one a
+        hierarchy. Groups of the same name may be elsewhere: of a daemon that was killed in a group that no later one sees."""
+        held = self.open_files()
+        locks = (re.fullmatch(r"/run/caisson/owner-(\d+)\.lock", target) for target in held)
+        self.owner = next((lock[1] for lock in locks if lock), None)
+        assert self.owner, "the daemon holds no owner's lock"
+        self.groups = {target for target in held if re.fullmatch(rf"{CGROUPS}/.*/caisson-{self.owner}", target)}
 
     def announced_port(self):
         assert self.process.poll() is None, f"the daemon ended: {self.read_log()}"
@@ -269,10 +267,9 @@ class Daemon:
     def cgroups(self):
         """Of its boxes, in every hierarchy."""
         found = []
-        for path, names, _ in os.walk(CGROUPS):
-            if os.path.basename(path) == f"caisson-{self.owner}":
-                found += [os.path.join(path, name) for name in names]
-                names.clear()
+        for group in self.groups:
+            with suppress(FileNotFoundError):
+                found += [entry.path for entry in os.scandir(group) if entry.is_dir()]
         return found
 
     def boxes(self):

@@ -313,4 +313,4 @@ with socket.create_connection(("198.51.100.1", 1), timeout=60) as peer:
                           capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
     assert done.stdout.startswith("HTTP/1.1 401 "), (done.stdout, done.stderr)
     daemon.pid = daemon.find_pid()
-    daemon.owner = daemon.find_owner()
+    daemon.learn_names()
