@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 
+import pydantic
 from langbot_plugin.box.client import ActionRPCBoxClient
 from langbot_plugin.box.models import BoxManagedProcessSpec, BoxSpec
 from langbot_plugin.entities.io.actions.enums import CommonAction
@@ -20,10 +21,35 @@ except ImportError:  # before 0.5: no tenants
 
 INSTANCE = "interop-instance"
 WORKSPACE = "interop-workspace"
+TOKEN_HEADER = "X-LangBot-Box-Control-Token"
+USED = {"actions": set()}  # what was asked for, and which fields of which models were given
 
 
 class NotOffered(Exception):
     """This version of the SDK has no such thing."""
+
+
+class NotTried(Exception):
+    """It cannot be seen with this transport, or with this runtime as it is set up here."""
+
+
+def note(model):
+    """Remembers which of its fields were given, and gives it back."""
+    USED.setdefault(type(model).__name__, set()).update(model.model_fields_set)
+    for name in model.model_fields_set:
+        value = getattr(model, name)
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, pydantic.BaseModel):
+                note(one)
+    return model
+
+
+class NotingHandler(Handler):
+    """Remembers which actions were asked for."""
+
+    async def call_action(self, action, *arguments, **options):
+        USED["actions"].add(action.value)
+        return await super().call_action(action, *arguments, **options)
 
 
 async def until(condition, what, seconds=10):
@@ -58,11 +84,16 @@ class Host:
             instance_uuid=INSTANCE, workspace_uuid=self.workspace, placement_generation=self.generation
         )
 
+    def token(self):
+        """As a header, where the runtime wants one."""
+        return {TOKEN_HEADER: self.settings["token"]} if self.settings["token"] else {}
+
     def headers(self):
         """Of relays: the trusted instance, and whose process it is."""
         if ActionContext is None:
             return {}
         return {
+            **self.token(),
             "X-LangBot-Instance-Id": INSTANCE,
             "X-LangBot-Workspace-Id": self.workspace,
             "X-LangBot-Placement-Generation": str(self.generation),
@@ -75,7 +106,8 @@ class Host:
             if ActionContext is not None:
                 environment["LANGBOT_BOX_TRUSTED_INSTANCE_UUID"] = INSTANCE
             return StdioClientController(command, arguments, environment, self.settings["directory"])
-        options = {} if ActionContext is None else {"additional_headers": {"X-LangBot-Instance-Id": INSTANCE}}
+        headers = {**self.token(), "X-LangBot-Instance-Id": INSTANCE}
+        options = {} if ActionContext is None else {"additional_headers": headers}
         address = self.settings["url"].replace("http://", "ws://") + "/rpc/ws"
         return WebSocketClientController(address, self.failed, **options)
 
@@ -88,7 +120,7 @@ class Host:
         controller = self.controller()
 
         async def connected(connection):
-            handler = Handler(connection)
+            handler = NotingHandler(connection)
             self.process = getattr(connection, "process", None)
             self.ready.set_result(handler)
             await handler.run()
@@ -126,6 +158,19 @@ class Host:
             options["action_context"] = self.context
         return await function(*arguments, **options)
 
+    async def ask(self, action, data):
+        """An action with data that no method of the client would send."""
+        options = {}
+        if "action_context" in inspect.signature(self.client._call).parameters:
+            options["action_context"] = self.context
+        return await self.client._call(action, data, **options)
+
+    async def ask_in_words(self, number, text):
+        """The answer to a request that no encoder of the SDK would write; it says that it has this number."""
+        answer = self.handler.resp_waiters[number] = asyncio.get_running_loop().create_future()
+        await self.handler.conn.send(text)
+        return await answer
+
     async def exec(self, session, command, **spec):
         return await self.call("execute", self.spec(session, command, **spec))
 
@@ -139,11 +184,11 @@ class Host:
         return await self.call("create_session", self.spec(session, **spec))
 
     def spec(self, session, command="", **spec):
-        return BoxSpec(cmd=command, session_id=session, **{"workdir": "/tmp", **spec})
+        return note(BoxSpec(cmd=command, session_id=session, **{"workdir": "/tmp", **spec}))
 
     async def start(self, session, script, process="default", **spec):
         fields = {"command": "sh", "args": ["-c", script], "cwd": "/tmp", "process_id": process, **spec}
-        return await self.call("start_managed_process", session, BoxManagedProcessSpec(**fields))
+        return await self.call("start_managed_process", session, note(BoxManagedProcessSpec(**fields)))
 
     async def ended(self, session, process="default"):
         """What is kept of a process after its end."""

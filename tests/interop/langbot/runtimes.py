@@ -1,6 +1,7 @@
 """Runtimes to try with the SDKs: the daemon, and the one that each SDK brings along, with Docker."""
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -16,8 +17,11 @@ from rest.daemon import PROGRAM, ROOT
 from rest.host import wait_until
 
 HERE = Path(__file__).parent
-VERSIONS = ("0.4.0b1", "0.4.17", "0.5.8", "0.7.18")
+VERSIONS = ("0.4.0b1", "0.4.17", "0.5.8", "0.7.16", "0.7.18")
 TRANSPORTS = ("websocket", "stdio")
+# Capabilities that need a runtime of their own, because it is set up in another way; "seed" is apart.
+GROUPS = ("ordinary", "defaults", "guarded", "admission", "managed")
+TOKEN = "a-control-token-for-tests-of-interoperation"
 IMAGE = "rockchin/langbot-sandbox:latest"  # what every version asks for unless told otherwise
 PROGRAMS = ("cat", "dd", "env", "head", "ls", "mkdir", "rm", "sed", "sh", "sleep", "tail", "touch", "tr", "wc", "yes")
 
@@ -47,82 +51,135 @@ def accepts(port):
         return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
-def drive(version, settings, seconds=480):
-    """What the runtime was capable of, and what the driver said on the way."""
-    command = [interpreter(version), str(HERE / "driver.py"), json.dumps(settings)]
+def drive(version, groups, seconds=900):
+    """What the runtimes of these groups were capable of, and what the driver said on the way."""
+    command = [interpreter(version), str(HERE / "driver.py"), *(json.dumps(group) for group in groups)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
-def settings(transport, directory, port, command, env, backend, group, patience):
-    init = {
-        "enabled": True,
-        "backend": backend,
-        "limits": {"max_sessions": 64},
-        "local": {"host_root": str(directory / "box"), "allowed_mount_roots": [str(directory / "box")]},
-    }
-    if group == "admission":
+def configuration(group, directory, backend):
+    """What LangBot sends when it connects. Of the group "defaults" that is what its own template says."""
+    box = str(directory / "box")
+    local = {"host_root": box, "allowed_mount_roots": [box]}
+    if group == "defaults":
+        local = {"host_root": "./data/box", "default_workspace": "", "allowed_mount_roots": ["./data/box", "/tmp"]}
+    init = {"enabled": True, "backend": backend, "limits": {"max_sessions": 64}, "local": local}
+    if group in ("admission", "managed"):
         init["admission"] = {"required": True}
+    return init
+
+
+def environment(group):
+    """Of a runtime."""
+    return {
+        "guarded": {"LANGBOT_BOX_CONTROL_TOKEN": TOKEN},
+        "managed": {"LANGBOT_BOX_ALLOW_UNSAFE_SOFT_STORAGE_LIMITS": "1", "BOX__NATIVE__ANSWER_AS": "nsjail"},
+    }.get(group, {})
+
+
+def settings(transport, directory, port, command, env, backend, group, patience):
     return {
         "transport": transport,
         "url": f"http://127.0.0.1:{port}",
         "command": [*command, "box", "--stdio-control", "--ws-control-port", str(port)],
         "env": env,
         "directory": str(directory),
-        "init": init,
+        "init": configuration(group, directory, backend),
+        "token": TOKEN if group == "guarded" else "",
         "group": group,
         "patience": patience,
     }
 
 
-def try_caisson(start_daemon, version, transport, directory, group="ordinary", images=None):
+def place_of(directory, group):
+    place = directory / group
+    (place / "box").mkdir(parents=True)
+    (place / "data" / "box").mkdir(parents=True)  # that LangBot makes for itself
+    return place
+
+
+def start_caisson(start_daemon, group, place):
+    """As a service. By default it takes directories from every host; otherwise it is told its own, and no more."""
+    if group != "defaults":
+        return start_daemon("caisson: {langbot: {accept_mount_roots: true}}", env=environment(group))
+    config = {"box": {"local": {"host_root": str(place / "data" / "box")}}}
+    return start_daemon(json.dumps(config), roots=None)
+
+
+def try_caisson(start_daemon, version, transport, directory, groups=GROUPS, images=None):
     """With these images, of trees of files, besides the one that is always there."""
-    port, state, env = free_port(), directory / "state", {}
-    if transport == "websocket":
-        daemon = start_daemon("caisson: {langbot: {accept_mount_roots: true}}")
-        port, state = daemon.port, daemon.state
-    else:
-        env = {"CAISSON_STATE": str(state)}
-    for name, tree in (images or {}).items():
-        command = [PROGRAM, "image", "import", name, tree]
-        subprocess.run(command, env={**os.environ, "CAISSON_STATE": str(state)}, check=True, capture_output=True)
-    # The daemon answers in the end, also on a machine that stands still at times; of the others some never do.
-    return drive(version, settings(transport, directory, port, [str(PROGRAM)], env, "", group, patience=5))
+    tried = []
+    for group in groups:
+        place = place_of(directory, group)
+        port, state = free_port(), place / "state"
+        env = {**environment(group), "CAISSON_STATE": str(state)}
+        if transport == "websocket":
+            daemon = start_caisson(start_daemon, group, place)
+            port, state = daemon.port, daemon.state
+        for name, tree in (images or {}).items():
+            command = [PROGRAM, "image", "import", name, tree]
+            subprocess.run(command, env={**os.environ, "CAISSON_STATE": str(state)}, check=True, capture_output=True)
+        backend = "nsjail" if group == "managed" else "local"
+        # The daemon answers in the end, also on a machine that stands still at times; of the others some never do.
+        tried.append(settings(transport, place, port, [str(PROGRAM)], env, backend, group, patience=5))
+    return drive(version, tried)
 
 
-def try_own(engine, version, transport, directory, group="ordinary"):
+def try_own(engine, version, transport, directory, groups=GROUPS):
     """The runtime in the same package as the client."""
     command = [interpreter(version), "-m", "langbot_plugin.cli.__init__"]
-    port = free_port()
-    given = settings(transport, directory, port, command, engine.env, "docker", group, patience=1)
-    if transport == "stdio":
-        return drive(version, given)
-    command += ["box", "--host", "127.0.0.1", "--ws-control-port", str(port)]
-    with open(directory / "runtime.log", "wb") as log:
-        runtime = subprocess.Popen(
-            command, cwd=directory, env={**os.environ, **engine.env}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+    tried, started = [], []
     try:
-        wait_until(lambda: serves(runtime, port, directory / "runtime.log"), "the port of the runtime", 120)
-        return drive(version, given)
+        for group in groups:
+            place, port = place_of(directory, group), free_port()
+            env = {**engine.env, **environment(group)}
+            tried.append(settings(transport, place, port, command, env, "docker", group, patience=2))
+            if transport == "websocket":
+                started.append(Service([*command, "box", "--host", "127.0.0.1"], place, env, port))
+        for service in started:
+            service.wait()
+        return drive(version, tried)
     finally:
-        runtime.send_signal(signal.SIGINT)
+        for service in started:
+            service.end()
+
+
+class Service:
+    """A runtime of an SDK that hosts connect to."""
+
+    def __init__(self, command, directory, env, port):
+        self.port, self.log = port, directory / "runtime.log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--ws-control-port", str(port)],
+                cwd=directory,
+                env={**os.environ, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait(self):
+        wait_until(self.serves, "the port of the runtime", 120)
+
+    def serves(self):
+        if self.process.poll() is not None:
+            raise RuntimeEnded(self.log.read_text()[-2000:])
+        return accepts(self.port)
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
         try:
-            runtime.wait(20)
+            self.process.wait(20)
         except subprocess.TimeoutExpired:
-            runtime.kill()
-            runtime.wait()
+            self.process.kill()
+            self.process.wait()
 
 
 class RuntimeEnded(Exception):
     """Instead of serving."""
-
-
-def serves(runtime, port, log):
-    if runtime.poll() is not None:
-        raise RuntimeEnded(log.read_text()[-2000:])
-    return accepts(port)
 
 
 class Engine:
@@ -137,6 +194,14 @@ class Engine:
     @classmethod
     def installed(cls):
         return (cls.programs / "installed").exists()
+
+    @classmethod
+    def digest(cls):
+        """Of the engine, and of what its image is made of."""
+        digest = hashlib.sha256((cls.programs / "usr/sbin/dockerd").read_bytes())
+        for name in PROGRAMS:
+            digest.update(Path(shutil.which(name)).read_bytes())
+        return digest.hexdigest()
 
     def __init__(self):
         self.place = Path(tempfile.mkdtemp(prefix="engine-"))  # its socket's name must be short

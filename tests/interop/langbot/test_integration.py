@@ -16,6 +16,8 @@ def tree(tmp_path_factory):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_scenario_passes(start_daemon, tree, tmp_path, version, transport):
-    found, told = try_caisson(start_daemon, version, transport, tmp_path, "seed", images={"alpine:latest": tree})
+    images = {"alpine:latest": tree}
+    result, told = try_caisson(start_daemon, version, transport, tmp_path, ["seed"], images)
+    found = result["found"]
     assert len(found) == 6
     assert {name: one.get("reason", one["result"]) for name, one in found.items()} == dict.fromkeys(found, "ok"), told

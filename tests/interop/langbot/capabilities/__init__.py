@@ -5,8 +5,9 @@ import contextlib
 from pathlib import Path
 
 import websockets
-from host import until
+from host import NotOffered, until
 from langbot_plugin.box import errors
+from langbot_plugin.box.runtime import BoxRuntime
 
 CAPABILITIES = []  # in the order of the table
 
@@ -17,6 +18,17 @@ def capability(name, group="ordinary", seconds=20):
         return function
 
     return add
+
+
+def needs(condition):
+    """What the SDK must have for this."""
+    if not condition:
+        raise NotOffered
+
+
+def needs_states():
+    """Runtimes that tell what room is left and what sessions do: of 0.7."""
+    needs(hasattr(BoxRuntime, "get_capacity"))
 
 
 def check(condition, otherwise):
@@ -50,15 +62,20 @@ def place(host, name):
     return found
 
 
+async def appears(path):
+    """A file that a box makes where the host sees it."""
+
+    async def there():
+        return path.exists()
+
+    await until(there, f"the file {path.name}", 15)
+
+
 async def begin_sleep(host, session):
     """A command that is at work when this returns."""
     shown = place(host, session)
     (shown / "started").unlink(missing_ok=True)
     command = host.exec(session, "touch started; sleep 16", host_path=str(shown), workdir="/workspace")
     running = asyncio.create_task(command)
-
-    async def started():
-        return (shown / "started").exists()
-
-    await until(started, "the command", 15)
+    await appears(shown / "started")
     return running
