@@ -2,15 +2,14 @@
 
 import datetime
 
-from host import INSTANCE, WORKSPACE, NotOffered
+from host import INSTANCE, WORKSPACE, note
 from langbot_plugin.box import errors
 
-from capabilities import capability, check, refusal
+from capabilities import capability, check, needs, refusal
 
 
 def needs_admission(host):
-    if not host.offers("upsert_sandbox_admission_grant"):
-        raise NotOffered
+    needs(host.offers("upsert_sandbox_admission_grant"))
 
 
 def grant(revision, seconds=200, **fields):
@@ -18,12 +17,14 @@ def grant(revision, seconds=200, **fields):
 
     now = datetime.datetime.now(datetime.timezone.utc)
     values = {"execution_generation": 1, "max_sessions": 1, "max_managed_processes": 0, **fields}
-    return SandboxAdmissionGrant(
-        instance_uuid=INSTANCE,
-        workspace_uuid=WORKSPACE,
-        entitlement_revision=revision,
-        expires_at=now + datetime.timedelta(seconds=seconds),
-        **values,
+    return note(
+        SandboxAdmissionGrant(
+            instance_uuid=INSTANCE,
+            workspace_uuid=WORKSPACE,
+            entitlement_revision=revision,
+            expires_at=now + datetime.timedelta(seconds=seconds),
+            **values,
+        )
     )
 
 
@@ -43,7 +44,7 @@ async def admission(host):
     async with refusal(errors.BoxAdmissionError, "a lifetime above the maximum is not refused"):
         await host.call("upsert_sandbox_admission_grant", grant(6, seconds=4000))
     revocation = SandboxAdmissionRevocation(instance_uuid=INSTANCE, workspace_uuid=WORKSPACE, entitlement_revision=5)
-    answer = await host.call("revoke_sandbox_admission_grant", revocation)
+    answer = await host.call("revoke_sandbox_admission_grant", note(revocation))
     check(answer["revoked"] is True and answer["entitlement_revision"] == 5, "not revoked")
     async with refusal(errors.BoxAdmissionError, "a revoked revision is installed again"):
         await host.call("upsert_sandbox_admission_grant", grant(5))

@@ -1,10 +1,12 @@
 """Connection, configuration, commands."""
 
 import asyncio
+import json
 
 from langbot_plugin.box import errors
+from langbot_plugin.runtime.io import connection
 
-from capabilities import capability, check, refusal
+from capabilities import capability, check, needs, needs_states, refusal
 
 
 @capability("connect, ping")
@@ -39,6 +41,18 @@ async def count(host):
     await host.call("delete_session", "count")
     check(shown["active_sessions"] == 1, "the session is not counted")
     check(shown["managed_processes"] == 1, "a running process is not counted")
+
+
+@capability("status tells what room is left for sessions")
+async def capacity(host):
+    needs_states()
+    before = (await host.call("get_status"))["capacity"]
+    await host.create("capacity")
+    after = (await host.call("get_status"))["capacity"]
+    await host.call("delete_session", "capacity")
+    check(before["limit"] == host.settings["init"]["limits"]["max_sessions"], "another limit")
+    wanted = {"limit": before["limit"], "used": before["used"] + 1, "remaining": before["remaining"] - 1}
+    check(after == wanted, "a session more is counted wrong")
 
 
 @capability("exec: exit code, output, error output")
@@ -87,6 +101,26 @@ async def large_request(host):
 async def large_command(host):
     shown = await host.output("exec", f": {'x' * 1_000_000}; echo done")
     check(shown == "done", "the command is changed")
+
+
+@capability("commands of 9.3 MB, as large attachments need", seconds=30)
+async def attachment(host):
+    needs(hasattr(connection, "MAX_MESSAGE_BYTES"))
+    shown = await host.output("exec", f": {'x' * 9_300_000}; echo done", timeout_sec=60)
+    check(shown == "done", "the command is changed")
+
+
+@capability("requests that are nested too deeply are answered")
+async def nested(host):
+    number, depth = 900_000_001, 500
+    data = {"session_id": "exec", "cmd": "true", "env": "nested"}
+    request = {"seq_id": number, "action": "box_exec", "data": data}
+    if host.context is not None:
+        request["context"] = host.context.model_dump(mode="json")
+    text = json.dumps(request).replace('"nested"', '{"a":' * depth + "1" + "}" * depth)
+    answer = await asyncio.wait_for(host.ask_in_words(number, text), 10)
+    check(answer.code != 0, "it is taken")
+    check(await host.output("exec", "echo on") == "on", "the connection does not go on")
 
 
 @capability("answers above 64 KiB")

@@ -1,5 +1,7 @@
 """How conversations end."""
 
+from host import NotTried
+
 from capabilities import attach, capability, check
 
 
@@ -20,6 +22,18 @@ async def reconnect(host):
     async with attach(host, "reconnect") as socket:
         await socket.send("again")
         check((await socket.recv()).strip() == "again", "another text came back")
+
+
+@capability("reconnect: a persistent session whose box is gone takes other settings")
+async def other_settings(host):
+    if not host.stdio:
+        raise NotTried  # this runtime ends with nobody's connection
+    await host.create("settled", persistent=True, memory_mb=256)
+    await host.close()
+    await host.open()
+    made = await host.create("settled", persistent=True, memory_mb=128)
+    check(made["memory_mb"] == 128, "it keeps those of before")
+    await host.call("delete_session", "settled")
 
 
 @capability("shutdown: sessions end, the runtime stays")

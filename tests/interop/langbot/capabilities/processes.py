@@ -6,6 +6,7 @@ from pathlib import Path
 import websockets
 from host import until
 from langbot_plugin.box import errors
+from langbot_plugin.box.models import BoxManagedProcessSpec
 from mcp import ClientSession
 from mcp.client import websocket
 
@@ -17,7 +18,8 @@ SERVER = Path(__file__).with_name("mcp_server.sh").read_text()
 @capability("processes: start, show, stop")
 async def processes(host):
     await host.create("processes")
-    started = await host.start("processes", "exec sleep 60", env={"B": "1", "A": "2"})
+    more = {"memory_mb": 64} if "memory_mb" in BoxManagedProcessSpec.model_fields else {}
+    started = await host.start("processes", "exec sleep 60", env={"B": "1", "A": "2"}, **more)
     check(started.status.value == "running" and started.env_keys == ["A", "B"], "the process shows other values")
     await host.start("processes", "exec sleep 60", "second")
     shown = await host.call("get_session", "processes")
@@ -85,6 +87,26 @@ async def back(host):
             await socket.send(f"turn {number}")
             check((await socket.recv()).strip() == f"turn {number}", "another text came back")
     await host.call("stop_managed_process", "processes", "cat")
+
+
+@capability("relay: what passes counts as use of the session")
+async def use(host):
+    await host.create("processes")
+    await host.start("processes", "exec cat", "used")
+
+    async def last_use():
+        return (await host.call("get_session", "processes"))["last_used_at"]
+
+    async with attach(host, "processes", "used") as socket:
+        before = await last_use()
+        await socket.send("used")
+        await socket.recv()
+
+        async def later():
+            return await last_use() > before
+
+        await until(later, "a later last use", 5)
+    await host.call("stop_managed_process", "processes", "used")
 
 
 @capability("relay: one line, one message")

@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 
+from host import until
 from langbot_plugin.box import errors
+from langbot_plugin.box.actions import LangBotToBoxAction
+from langbot_plugin.box.models import DEFAULT_BOX_IMAGE, BoxSpec
 
-from capabilities import begin_sleep, capability, check, place, refusal
+from capabilities import appears, begin_sleep, capability, check, needs_states, place, refusal
 
 
 @capability("sessions: create, show, list, delete")
@@ -18,6 +21,71 @@ async def sessions(host):
     check("plain" in [one["session_id"] for one in await host.call("get_sessions")], "not in the list")
     await host.call("delete_session", "plain")
     check("plain" not in [one["session_id"] for one in await host.call("get_sessions")], "left in the list")
+
+
+@capability("sessions: every setting is kept and shown")
+async def settings(host):
+    shown = place(host, "settings")
+    (shown / "given").write_text("given")
+    given = {
+        "network": "off",
+        "image": DEFAULT_BOX_IMAGE,
+        "host_path": str(shown),
+        "host_path_mode": "ro",
+        "mount_path": "/data",
+        "workdir": "/data",
+        "persistent": True,
+        "cpus": 0.5,
+        "memory_mb": 128,
+        "pids_limit": 64,
+        "read_only_rootfs": False,
+        "workspace_quota_mb": 7,
+    }
+    made = await host.create("settings", **given)
+    other = [name for name, value in given.items() if name != "workdir" and made[name] != value]
+    check(not other, f"other values: {', '.join(other)}")
+    result = await host.exec("settings", "cat given; touch new", **given)
+    check(result.stdout == "given", "the directory is not shown")
+    check(result.exit_code != 0 and not (shown / "new").exists(), "it is not read-only")
+    await host.call("delete_session", "settings")
+
+
+@capability("sessions: it is told whether a command runs in one")
+async def busy(host):
+    needs_states()
+    shown = place(host, "busy")
+    spec = {"host_path": str(shown), "workdir": "/workspace"}
+
+    async def status():
+        listed = await host.call("get_sessions")
+        return (await host.call("get_session", "busy"))["status"], *(
+            one["status"] for one in listed if one["session_id"] == "busy"
+        )
+
+    check((await host.create("busy", **spec))["status"] == "idle", "a new one is not idle")
+    running = asyncio.create_task(host.exec("busy", "touch started; until [ -e end ]; do sleep 0.05; done", **spec))
+    await appears(shown / "started")
+    meanwhile = await status()
+    (shown / "end").touch()
+    await running
+    check(meanwhile == ("running", "running"), "it is not told that a command runs")
+
+    async def idle():
+        return await status() == ("idle", "idle")
+
+    await until(idle, "an idle session")
+    await host.call("delete_session", "busy")
+
+
+@capability("sessions: unknown fields are refused by runtimes of 0.7, and ignored by those before")
+async def unknown_fields(host):
+    spec = {**host.spec("unknown").model_dump(mode="json"), "of_tomorrow": 1}
+    if BoxSpec.model_config.get("extra") == "forbid":
+        async with refusal(errors.BoxValidationError, "they are not refused"):
+            await host.ask(LangBotToBoxAction.CREATE_SESSION, spec)
+        return
+    await host.ask(LangBotToBoxAction.CREATE_SESSION, spec)
+    await host.call("delete_session", "unknown")
 
 
 @capability("sessions: conflicts, absence and bad values are told apart")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from host import NotOffered
 from langbot_plugin.box import errors
+from langbot_plugin.box.models import BoxSpec
 
 from capabilities import capability, check, refusal
 
@@ -75,7 +76,8 @@ async def mounted_skill(host):
         raise NotOffered
     made = await host.call("create_skill", {"name": "mounted", "description": "m", "instructions": "Here."})
     mounts = [{"host_path": made["package_root"], "mount_path": "/tmp/.skills/mounted", "mode": "ro"}]
-    shown = await host.output("mounted", "cat /tmp/.skills/mounted/SKILL.md", extra_mounts=mounts)
+    spec = {"skill_name": "mounted"} if "skill_name" in BoxSpec.model_fields else {}
+    shown = await host.output("mounted", "cat /tmp/.skills/mounted/SKILL.md", extra_mounts=mounts, **spec)
     check("Here." in shown, "the skill is not in the box")
     await host.call("delete_session", "mounted")
     await host.call("delete_skill", "mounted")
