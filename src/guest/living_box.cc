@@ -118,34 +118,54 @@ void attach(int mount, int place, const std::string& path) {
              ::move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }
 
-// Mount points that nobody in the box can write to, and that go with it.
-void make_holder(const Box& box, const std::string& path, std::uint32_t owner) {
+// Through which the file system of a holder can be written to.
+UniqueFd writable_view(int holder, const std::string& what) {
+  UniqueFd view = clone_tree(holder, "", what);
+  mount_attr attribute{};
+  attribute.attr_clr = MOUNT_ATTR_RDONLY;
+  check_step(what, ::mount_setattr(view.get(), "", AT_EMPTY_PATH, &attribute, sizeof attribute));
+  return view;
+}
+
+// A file system of mount points that goes with the box, which sees it read-only: the payload of an
+// ordinary user owns it.
+UniqueFd make_holder(const Box& box, const std::string& path, std::uint32_t owner) {
+  const std::string what = str("make ", path);
   const std::optional<Place> place = box.find(path, owner);
   UniqueFd directory(open_child(place->parent.get(), place->name));
   if (!directory && errno == ENOENT) {
     directory = make_directory(place->parent.get(), place->name, owner, path);
   }
   check_step(str("find ", path), directory.get());
-  if (is_mount(directory.get())) return;
-  const UniqueFd points =
-      new_file_system("tmpfs", {{"size", "65536"}, {"nr_inodes", "1024"}, {"mode", "0755"}},
-                      MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, str("make ", path));
-  attach(points.get(), directory.get(), path);
+  if (!is_mount(directory.get())) {
+    const UniqueFd points = new_file_system(
+        "tmpfs", {{"size", "65536"}, {"nr_inodes", "1024"}, {"mode", "0755"}},
+        MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, what);
+    attach(points.get(), directory.get(), path);
+    directory = UniqueFd(check_step(what, open_child(place->parent.get(), place->name)));
+  }
+  return writable_view(directory.get(), what);
 }
 
-UniqueFd make_point(const Place& place, const wire::ShowMount& request, bool directory) {
+// `holder` is a view of the holder that the place is in, or invalid.
+UniqueFd make_point(const Place& place, const wire::ShowMount& request, const UniqueFd& holder,
+                    bool directory) {
   UniqueFd point(open_child(place.parent.get(), place.name));
   if (point || errno != ENOENT) {
     return UniqueFd(check_step(str("find ", request.target), point.release()));
   }
   // In a holder only we can make one.
-  const std::uint32_t maker = request.holder.empty() ? request.owner : ::geteuid();
-  if (directory) return make_directory(place.parent.get(), place.name, maker, request.target);
-  const ActingAs acting(maker);
+  const std::uint32_t maker = holder ? ::geteuid() : request.owner;
+  const int parent = holder ? holder.get() : place.parent.get();
   const std::string what = str("make ", request.target);
-  const UniqueFd file(
-      check_step(what, ::openat(place.parent.get(), place.name.c_str(),
-                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444)));
+  if (directory) {
+    make_directory(parent, place.name, maker, request.target);
+  } else {
+    const ActingAs acting(maker);
+    const UniqueFd file(
+        check_step(what, ::openat(parent, place.name.c_str(),
+                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444)));
+  }
   return UniqueFd(check_step(what, open_child(place.parent.get(), place.name)));
 }
 
@@ -181,16 +201,17 @@ void show_mount(const wire::ShowMount& request, const std::vector<UniqueFd>& fds
   if (!prepared) bound = bind_source(request, fds[0].get());
   const int mount = prepared ? fds[1].get() : bound.get();
   const Box box(fds[0].get());
-  if (!request.holder.empty()) make_holder(box, request.holder, request.owner);
+  UniqueFd holder;
+  if (!request.holder.empty()) holder = make_holder(box, request.holder, request.owner);
   const std::optional<Place> place = box.find(request.target, request.owner);
-  UniqueFd point = make_point(*place, request, is_directory(mount));
+  UniqueFd point = make_point(*place, request, holder, is_directory(mount));
   if (is_mount(point.get())) {
     // An owner that was killed before it noted what it showed shows it again.
     const bool ours = request.replace || same_file(mount, point.get());
     if (!ours || !Box::unmount(*place)) {
       throw StepError{str("mount at ", request.target), EBUSY};
     }
-    point = make_point(*place, request, is_directory(mount));
+    point = make_point(*place, request, holder, is_directory(mount));
   }
   attach(mount, point.get(), request.target);
 }
@@ -204,7 +225,8 @@ void hide_mount(const wire::HideMount& request, const std::vector<UniqueFd>& fds
   const Box box(fds[0].get());
   const std::optional<Place> place = box.find(request.target, std::nullopt);
   if (!place || !Box::unmount(*place) || request.holder.empty()) return;
-  ::unlinkat(place->parent.get(), place->name.c_str(), AT_REMOVEDIR);
+  const UniqueFd holder = writable_view(place->parent.get(), str("hide ", request.target));
+  ::unlinkat(holder.get(), place->name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace caisson::guest
