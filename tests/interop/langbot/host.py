@@ -143,6 +143,8 @@ class Host:
     async def open(self):
         """Connected and initialized, as after every connect of LangBot."""
         if not self.alive:
+            if self.settings["token"] and ActionContext is None:
+                raise NotOffered("a way to show the token")
             await self.connect()
             await self.client.init(self.settings["init"])
 

@@ -45,7 +45,7 @@ def own(tmp_path_factory):
         yield {}
         return
     assert Engine.installed(), "there is no Docker for the runtimes of the SDKs: run ./test compatibility"
-    with ThreadPoolExecutor(max_workers=4) as pool:
+    with ThreadPoolExecutor(max_workers=2) as pool:
         yield {
             (version, transport): pool.submit(
                 try_own_once, version, transport, tmp_path_factory.mktemp(f"{version}-{transport}")
