@@ -1,8 +1,11 @@
 """What processes write while no client is attached: LangBot's own reads nothing of it, and loses nothing."""
 
+import uuid
+from pathlib import Path
+
 import pytest
 
-from rest.host import wait_until
+from rest.host import processes_with, wait_until
 
 from .rpc import LIMIT
 
@@ -17,9 +20,18 @@ def written(daemon, tenant, session="s"):
     return daemon.client("GET", f"/v1/sessions/{tenant.physical(session)}/managed-process").json["stdout"]["end"]
 
 
-def start_held(daemon, tenant, **spec):
-    tenant.start("s", "python3", "-c", WRITER + "sys.stdout.flush()\nsys.stdin.read()", **spec)
-    wait_until(lambda: written(daemon, tenant) >= JOURNAL, "a full journal")
+def start_held(daemon, tenant):
+    """Returns when it sleeps: in the midst of its output, before a journal that is full, or behind all of it."""
+    mark = uuid.uuid4().hex
+    tenant.start("s", "python3", "-c", f"{WRITER}sys.stdout.flush()\nsys.stdin.read()  # {mark}")
+
+    def sleeps():
+        for pid in processes_with(mark):
+            descriptor = [*Path(f"/proc/{pid}/syscall").read_text().split(), "", ""][1]
+            return descriptor == "0x0" or (descriptor == "0x1" and written(daemon, tenant) == JOURNAL)
+        return False
+
+    wait_until(sleeps, "the sleep of the process")
 
 
 def test_24_mb_that_nobody_waited_for_are_all_there(daemon, tenant):
