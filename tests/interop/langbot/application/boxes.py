@@ -3,10 +3,9 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
-
-import pytest
 
 from rest.daemon import PROGRAM, Client, Daemon, is_daemon
 from rest.host import nft_tables, parents, wait_until
@@ -25,19 +24,21 @@ def sessions(box):
     return {session["session_id"] for session in box.client("GET", "/v1/sessions").json}
 
 
-def crash(box):
-    """Kills the daemon, and returns when another has taken its place and LangBot has found it.
+def crash(box, session):
+    """Kills the daemon, and returns when another has taken its place and LangBot has found it: whether what was in the
+    session is still there.
 
-    4.10 takes an error of its own for a failed connection (it reloads the skills without saying whose), and connects
-    again for ever, with every runtime. So it is killed and started as well. A daemon that it has started ends at each
-    of these connections, and nothing can survive."""
-    if is_old(box) and isinstance(box, StartedByLangBot):
-        pytest.skip("LangBot 4.10 ends the runtime that it has started in the place of one that was killed")
-    before = box.langbot.connections()
-    box.kill_and_return()
+    4.10 takes an error of its own for a failed connection (it reloads the skills without saying whose) and connects
+    again for ever, with every runtime. So it is killed and started as well. The runtime that it starts itself it ends
+    at each of these connections, and with it what was taken back: of that only the log tells."""
+    langbot = box.langbot
+    before = langbot.connections()
+    box.kill_and_return(session)
     if is_old(box):
-        box.langbot.kill_and_return()
-    patiently(lambda: box.langbot.connections() > before and box.langbot.has_box(), "LangBot's return to the daemon")
+        langbot.kill_and_return()
+        box.find()
+    patiently(lambda: langbot.connections() > before and langbot.has_box(), "LangBot's return to the daemon")
+    return not (is_old(box) and isinstance(box, StartedByLangBot))
 
 
 class Beside(Daemon):
@@ -58,7 +59,10 @@ class Beside(Daemon):
         self.client = Client(path=self.state / "caisson.sock")
         return self
 
-    def kill_and_return(self):
+    def find(self):
+        """It is where it was."""
+
+    def kill_and_return(self, _):
         """As a crash that systemd sees."""
         self.kill()
         self.spawn()
@@ -74,32 +78,35 @@ class StartedByLangBot(Daemon):
     def __init__(self, directory, version, place):
         place.mkdir()
         super().__init__(directory, roots=None)
-        self.tables_before = nft_tables()
+        self.tables_before, self.pid = nft_tables(), None
         self.client = Client(path=self.state / "caisson.sock")
         environment = environment_upon(shared_environment(version), directory)
         subprocess.run([PROGRAM, "langbot", "install", environment], check=True, capture_output=True, timeout=LIMIT)
         self.langbot = LangBot(environment, place, {"CAISSON_STATE": str(self.state)})
 
-    def connect(self, seconds=60, but=None):
-        self.pid = wait_until(lambda: self.child(but), "a daemon that LangBot has started", seconds)
-        wait_until(self.answers, "an answer of /healthz", seconds)
+    def find(self):
+        """Among the children of LangBot."""
+        self.pid = wait_until(self.child, "a daemon that LangBot has started", LIMIT)
+        wait_until(self.answers, "an answer of /healthz", LIMIT)
         self.learn_names()
-        return self
 
-    def child(self, but=None):
+    def child(self):
         of_langbot = [pid for pid, parent in parents().items() if parent == self.langbot.process.pid]
-        return next((pid for pid in of_langbot if pid != but and is_daemon(pid)), None)
+        return next((pid for pid in of_langbot if pid != self.pid and is_daemon(pid)), None)
 
     def read_log(self):
         """LangBot's own has it."""
         return self.langbot.read_log()
 
-    def kill_and_return(self):
+    def kill_and_return(self, session):
         """LangBot sees the end of its child, and starts another."""
-        killed = self.pid
-        os.kill(killed, signal.SIGKILL)
+        before = len(self.read_log())
+        os.kill(self.pid, signal.SIGKILL)
         self.client.close()
-        self.connect(LIMIT, but=killed)
+        taken = re.compile(rf"session taken over session=\S+-{re.escape(session)} ")
+        wait_until(lambda: taken.search(self.read_log()[before:]), "what the next daemon says of the session", LIMIT)
+        if not is_old(self):
+            self.find()
 
     def ended(self):
         """It ends with LangBot, and its boxes with it."""

@@ -36,8 +36,7 @@ def box(request, tmp_path_factory):
     try:
         try:
             box.langbot.start()
-            if way == "stdio":
-                box.connect()
+            box.find()
             yield box
         finally:
             box.langbot.stop()
