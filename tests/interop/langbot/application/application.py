@@ -27,7 +27,7 @@ USER = {"user": "tests@example.org", "password": "of-these-tests-only"}
 
 def shared_environment(version):
     """With this release of LangBot. ./test makes it."""
-    places = Path(os.environ.get("CAISSON_LANGBOT_ENVIRONMENTS", ROOT / "build" / "langbot"))
+    places = Path(os.environ.get("CAISSON_LANGBOT_ENVIRONMENTS", ROOT / "build" / "langbot-application"))
     if not python_of(places / version).exists():
         pytest.fail(f"{places / version} does not exist: ./test installs langbot {version} from PyPI there")
     return places / version
