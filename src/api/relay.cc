@@ -114,7 +114,7 @@ class Outgoing {
     while (text.size() < line.size) {
       journal::Chunk chunk = co_await follower.next(line.size - text.size());
       if (chunk.kind != journal::Chunk::Kind::bytes) co_return std::nullopt;
-      text = text.empty() ? std::move(chunk.bytes) : text + chunk.bytes;
+      text += chunk.bytes;
     }
     if (line.cut_off) text.resize(text.size() - incomplete_utf8_tail(text));
     co_return text;

@@ -106,6 +106,7 @@ Task<std::optional<LookUp>> look_up(backend::Box& box, const CommandQuestion& qu
 
 std::vector<std::string> names_of(const std::vector<Substitute>& substitutes) {
   std::vector<std::string> names;
+  names.reserve(substitutes.size());
   for (const Substitute& substitute : substitutes) names.push_back(substitute.name);
   return names;
 }
