@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -24,10 +25,22 @@ fs::path interpreter(const fs::path& place) {
   return fs::is_directory(place) ? place / "bin" / "python" : place;
 }
 
+// An interpreter runs what lies beside it: whoever owns an environment would run that as root.
+void refuse_of_others(const std::string& python, const std::string& action,
+                      const std::string& place) {
+  struct stat info {};
+  check_syscall(python, ::lstat(python.c_str(), &info));
+  if (::geteuid() != 0 || info.st_uid == 0) return;
+  throw Error(ErrorCode::forbidden, str(python, " belongs to user ", info.st_uid,
+                                        ", who could have root run anything: ", "sudo -u '#",
+                                        info.st_uid, "' caisson langbot ", action, " ", place));
+}
+
 // The interpreter does the work, in the place of this process: it alone knows where its packages
 // are and whether what was put there is called. The script comes from memory and is a file to it.
 int run(const std::string& action, const std::string& place) {
   const std::string python = interpreter(place).native();
+  refuse_of_others(python, action, place);
   const std::string self = fs::read_symlink("/proc/self/exe").native();
   const UniqueFd script =
       sealed_memory_file("caisson_langbot.py", std::as_bytes(std::span(kLangbotText)));

@@ -1,5 +1,6 @@
 """`caisson langbot`: LangBot's interpreter starts the program where it would start the SDK's Box runtime."""
 
+import os
 import runpy
 import shutil
 import subprocess
@@ -104,6 +105,15 @@ def test_an_environment_without_the_sdk_is_refused_and_stays_as_it_is(tmp_path):
     run("python3", "-m", "venv", "--without-pip", place)
     done = run(PROGRAM, "langbot", "install", place)
     assert done.returncode == 1 and "langbot-plugin" in done.stderr and str(place) in done.stderr
+    assert not list(place.rglob("*caisson*"))
+
+
+def test_root_does_not_run_what_another_user_owns(tmp_path):
+    place = tmp_path / "venv"
+    run("python3", "-m", "venv", "--without-pip", place)
+    os.lchown(place / "bin" / "python", 65534, 65534)
+    done = run(PROGRAM, "langbot", "install", place)
+    assert done.returncode == 125 and "sudo -u '#65534'" in done.stderr and str(place) in done.stderr
     assert not list(place.rglob("*caisson*"))
 
 
