@@ -31,9 +31,8 @@ constexpr int kNotFound = 127;
 constexpr std::string_view kAgain = "; then run `caisson image tools`";
 
 // Ours alone: whoever else could write there could choose what boxes run.
-UniqueFd open_own(int parent, const std::string& name, const fs::path& path, bool make,
-                  unsigned mode) {
-  if (make && ::mkdirat(parent, name.c_str(), mode) < 0 && errno != EEXIST) {
+UniqueFd open_own(int parent, const std::string& name, const fs::path& path, unsigned mode) {
+  if (::mkdirat(parent, name.c_str(), mode) < 0 && errno != EEXIST) {
     throw SystemError(path.native(), errno);
   }
   UniqueFd directory = open_file_at(parent, name, kOpenDirectory);
@@ -140,16 +139,16 @@ bool Tools::fetched() const {
   return ::lstat(directory().c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-Tools::Place Tools::open_place(bool make) const {
-  if (make) {
+Tools::Place Tools::open_place(bool make_state) const {
+  if (make_state) {
     std::error_code failure;
     fs::create_directories(place_.parent_path(), failure);
     if (failure) throw SystemError(place_.parent_path().native(), failure.value());
   }
   const UniqueFd state = open_file(place_.parent_path(), O_RDONLY | O_DIRECTORY);
   Place place;
-  place.tools = open_own(state.get(), "tools", place_, true, 0700);
-  place.shown = open_own(place.tools.get(), "shown", place_ / "shown", true, 0755);
+  place.tools = open_own(state.get(), "tools", place_, 0700);
+  place.shown = open_own(place.tools.get(), "shown", place_ / "shown", 0755);
   return place;
 }
 

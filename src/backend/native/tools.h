@@ -55,7 +55,7 @@ class Tools {
 
  private:
   struct Place;
-  Place open_place(bool make) const;
+  Place open_place(bool make_state) const;
   void fill(int draft, const Fetch& how) const;
   void publish(const Place& place, const std::string& draft) const;
   void remove_older(const Place& place) const;
