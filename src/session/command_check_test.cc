@@ -148,7 +148,7 @@ TEST(Substitutes, AreNamedAsTheyAreCalled) {
     return found.empty() ? "" : found.front().call;
   };
   EXPECT_EQ(call("python"), "python3");
-  EXPECT_EQ(call("/work/.venv/bin/python3.12"), "python3");
+  EXPECT_EQ(call("/srv/server/.venv/bin/python3.12"), "python3");
   EXPECT_EQ(call("uvx"), "uv tool run");
   EXPECT_EQ(call("npx"), "npm exec");
   EXPECT_EQ(call("something"), "");
