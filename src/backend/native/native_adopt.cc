@@ -87,7 +87,6 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
     throw Error(ErrorCode::internal_error, str("box ", told.name, " was not announced"));
   }
   Announced box = std::move(known.mapped());
-  expect_box();
   std::optional<BoxCgroup> cgroup;
   if (told.has_cgroup) {
     cgroup = co_await find_cgroup(told.name, limits_of(spec), std::move(box.groups));
@@ -96,6 +95,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
                                                            std::move(cgroup), graveyard, mounts);
   resources->adopt(ChildProcess(told.pid, std::move(fds[1])));
   if (fds.size() == 3) resources->keep_mount_namespace(std::move(fds[2]));
+  expect_box();  // not before anything is waited for: all boxes are taken over at the same time
   const auto channel = std::make_shared<GuestChannel>(executor, std::move(fds[0]));
   note({channel, resources});  // who abandons us meanwhile abandons the box as well
   std::exception_ptr failure;
