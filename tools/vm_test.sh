@@ -26,7 +26,7 @@ set -euo pipefail
 stages() {
   cat <<'STAGES'
 doctor          60  root_cgroup  caisson doctor
-unit            120 root_cgroup  backend_native_test
+unit            120 root_cgroup  backend_native_test --gtest_filter=-ToolsTest.*
 contract        180 root_cgroup  contract_test --gtest_filter=*native*
 security        420 root_cgroup  security_test --gtest_filter=-*I12*:*NetworkOn*
 network         90  root_cgroup  security_test --gtest_filter=*I12*:*NetworkOn*

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <functional>
 
 #include "base/unique_fd.h"
 #include "check.h"
@@ -61,19 +62,10 @@ std::size_t available_mib() {
   return 0;
 }
 
-[[noreturn]] void take_memory(std::size_t mib, std::atomic<std::size_t>& taken) {
-  for (std::size_t i = 0; i < mib; ++i, ++taken) {
-    void* block = ::mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (block == MAP_FAILED) ::_exit(errno);
-    std::memset(block, 1, kMiB);
-  }
-  ::_exit(0);
-}
-
-// The argument is how many MiB to ask for: more than the box may have.
-Outcome res_memory(Argument argument) {
-  const auto wanted = static_cast<std::size_t>(number_or(argument, 1024));
-  if (available_mib() < 2 * wanted) return broken("the host has too little memory for this check");
+// What a child came to that takes MiB of memory, counting them, and exits with 0 when it has all
+// that it wanted, or with the error that refused it. The kernel may end it instead.
+using Take = std::function<void(std::atomic<std::size_t>& taken)>;
+Outcome let_a_child_take(const Take& take) {
   void* shared = ::mmap(nullptr, sizeof(std::atomic<std::size_t>), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return broken("mmap " + errno_name(errno));
@@ -83,15 +75,35 @@ Outcome res_memory(Argument argument) {
   if (child < 0) return broken("fork " + errno_name(errno));
   if (child == 0) {
     end_with_parent(parent);
-    take_memory(wanted, taken);
+    take(taken);
+    ::_exit(0);
   }
   int status = 0;
   if (::waitpid(child, &status, 0) < 0) return broken("waitpid " + errno_name(errno));
   const std::string amount = std::to_string(taken.load()) + " MiB";
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return denied("SIGKILL at " + amount);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return allowed(amount);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == ENOMEM) return denied("ENOMEM at " + amount);
-  return broken("the child ended at " + amount);
+  if (!WIFEXITED(status)) return broken("the child ended at " + amount);
+  const int error_number = WEXITSTATUS(status);
+  if (error_number == 0) return allowed(amount);
+  if (error_number == ENOMEM || error_number == EAGAIN) {
+    return denied(errno_name(error_number) + " at " + amount);
+  }
+  return broken(errno_name(error_number) + " at " + amount);
+}
+
+void take_block() {
+  void* block = ::mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) ::_exit(errno);
+  std::memset(block, 1, kMiB);
+}
+
+// The argument is how many MiB to ask for: more than the box may have.
+Outcome res_memory(Argument argument) {
+  const auto wanted = static_cast<std::size_t>(number_or(argument, 1024));
+  if (available_mib() < 2 * wanted) return broken("the host has too little memory for this check");
+  return let_a_child_take([&](std::atomic<std::size_t>& taken) {
+    for (; taken < wanted; ++taken) take_block();
+  });
 }
 
 // Two ends of a connection through the loopback device that nobody reads from.
@@ -107,10 +119,7 @@ bool connect_pair(int listener, const sockaddr_in& address, std::vector<UniqueFd
   return true;
 }
 
-// The argument is how many MiB to leave in the buffers of connections.
-Outcome res_tcp_buffers(Argument argument) {
-  const auto wanted = static_cast<std::size_t>(number_or(argument, 512)) * kMiB;
-  if (available_mib() * kMiB < 4 * wanted) return broken("the host has too little memory for this");
+void fill_connections(std::size_t wanted, std::atomic<std::size_t>& taken) {
   const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -119,7 +128,7 @@ Outcome res_tcp_buffers(Argument argument) {
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   if (::bind(listener.get(), generic, length) < 0 || ::listen(listener.get(), 16) < 0 ||
       ::getsockname(listener.get(), generic, &length) < 0) {
-    return broken("listen " + errno_name(errno));
+    ::_exit(errno);
   }
   const std::string block(1 << 16, 'x');
   std::vector<UniqueFd> ends;
@@ -130,12 +139,24 @@ Outcome res_tcp_buffers(Argument argument) {
     for (ssize_t sent = 0; queued < wanted && sent >= 0;) {
       sent = ::send(near, block.data(), block.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       if (sent > 0) queued += static_cast<std::size_t>(sent);
+      taken = queued / kMiB;
     }
   }
-  const std::string amount =
-      std::to_string(queued / kMiB) + " MiB in " + std::to_string(ends.size() / 2) + " connections";
-  if (ends.empty()) return broken("connect " + errno_name(errno));
-  return queued < wanted ? denied("full at " + amount) : allowed(amount);
+  if (ends.empty()) ::_exit(errno);
+  if (queued < wanted) ::_exit(EAGAIN);
+}
+
+// The argument is how many MiB to leave in the buffers of connections. Control groups of version 2
+// count them as the box's memory and end a process when there is too much of it: the one that has
+// most memory of its own.
+Outcome res_tcp_buffers(Argument argument) {
+  constexpr std::size_t kOwnMiB = 8;
+  const auto wanted = static_cast<std::size_t>(number_or(argument, 512)) * kMiB;
+  if (available_mib() * kMiB < 4 * wanted) return broken("the host has too little memory for this");
+  return let_a_child_take([&](std::atomic<std::size_t>& taken) {
+    for (std::size_t i = 0; i < kOwnMiB; ++i) take_block();
+    fill_connections(wanted, taken);
+  });
 }
 
 Outcome res_fds(Argument) {

@@ -253,8 +253,13 @@ Outcome ok_proc_tools(Argument) {
        {"/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/vmstat", "/proc/loadavg",
         "/proc/uptime", "/proc/version", "/proc/filesystems", "/proc/cgroups", "/proc/mounts",
         "/proc/net/dev", "/proc/sysvipc/shm", "/proc/tty/drivers", "/proc/sys/kernel/pid_max",
-        "/proc/sys/kernel/osrelease", "/proc/sys/net/core/somaxconn"}) {
+        "/proc/sys/kernel/osrelease"}) {
     if (content_of(path).empty()) return broken(std::string(path) + " tells nothing");
+  }
+  // Linux 6.1 shows nothing of net/core in a network namespace that an ordinary user made.
+  constexpr const char* kBacklog = "/proc/sys/net/core/somaxconn";
+  if (::access(kBacklog, F_OK) == 0 && content_of(kBacklog).empty()) {
+    return broken(std::string(kBacklog) + " tells nothing");
   }
   return ok("all can be read");
 }
