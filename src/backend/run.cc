@@ -337,6 +337,15 @@ Task<RunResult> run(Box& box, RunRequest request) {
   co_return result;
 }
 
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& own) {
+  std::vector<std::string> environment;
+  for (std::string& entry : default_environment()) {
+    if (!own.contains(entry.substr(0, entry.find('=')))) environment.push_back(std::move(entry));
+  }
+  for (const auto& [name, value] : own) environment.push_back(str(name, "=", value));
+  return environment;
+}
+
 std::vector<std::string> default_environment() {
   const std::string installed = str(model::kBoxHome, "/.local");
   return {

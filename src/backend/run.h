@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,5 +102,7 @@ Task<RunResult> run(Box& box, RunRequest request);
 
 // PATH, HOME, LANG and the other names every command in a box starts with, as "NAME=value".
 std::vector<std::string> default_environment();
+// The same with these names over them.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& own);
 
 }  // namespace caisson::backend

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "base/shell.h"
 #include "base/str.h"
 #include "base/text.h"
 
@@ -14,19 +15,6 @@ namespace {
 // The names of images and sessions are asked for when they are needed.
 constexpr std::string_view kListImages = "caisson image ls --quiet 2>/dev/null";
 constexpr std::string_view kListSessions = "caisson ls --quiet 2>/dev/null";
-
-// In single quotes, as every shell reads them.
-std::string in_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out + "'";
-}
 
 // Calls `visit` for the command and everything below it, with the path of each ("caisson image").
 using Visit = std::function<void(const CompletedCommand&, const std::string& path)>;
@@ -41,7 +29,7 @@ std::string bash_steps(const CompletedCommand& program) {
   std::string steps;
   walk(program, [&](const CompletedCommand&, const std::string& path) {
     if (path == program.name) return;
-    steps += str("      ", in_quotes(path), ") path=", in_quotes(path), " ;;\n");
+    steps += str("      ", shell_quoted(path), ") path=", shell_quoted(path), " ;;\n");
   });
   return steps;
 }
@@ -50,7 +38,7 @@ std::string bash_steps(const CompletedCommand& program) {
 std::string bash_values(const CompletedOption& option) {
   switch (option.value) {
     case ValueKind::choice:
-      return str("_caisson_reply -W ", in_quotes(join(option.choices, " ")));
+      return str("_caisson_reply -W ", shell_quoted(join(option.choices, " ")));
     case ValueKind::path:
       return "_caisson_reply -f";
     case ValueKind::directory:
@@ -74,7 +62,7 @@ std::string bash_option_values(const CompletedCommand& program) {
       std::vector<std::string> patterns;
       patterns.reserve(option.names.size());
       for (const std::string& name : option.names)
-        patterns.push_back(in_quotes(str(path, " ", name)));
+        patterns.push_back(shell_quoted(str(path, " ", name)));
       branches += str("    ", join(patterns, " | "), ") ", bash_values(option), "; return ;;\n");
     }
   });
@@ -99,10 +87,10 @@ std::string bash_words(const CompletedCommand& program) {
     std::vector<std::string> names;
     names.reserve(command.subcommands.size());
     for (const CompletedCommand& sub : command.subcommands) names.push_back(sub.name);
-    if (!names.empty()) others = str("_caisson_reply -W ", in_quotes(join(names, " ")));
+    if (!names.empty()) others = str("_caisson_reply -W ", shell_quoted(join(names, " ")));
     branches +=
-        str("    ", in_quotes(path), ")\n      if [[ $current == -* ]]; then _caisson_reply -W ",
-            in_quotes(join(words, " ")), "; else ", others, "; fi ;;\n");
+        str("    ", shell_quoted(path), ")\n      if [[ $current == -* ]]; then _caisson_reply -W ",
+            shell_quoted(join(words, " ")), "; else ", others, "; fi ;;\n");
   });
   return branches;
 }
@@ -181,7 +169,7 @@ std::string zsh_function(const CompletedCommand& command, const std::string& pat
 std::string fish_values(const CompletedOption& option) {
   switch (option.value) {
     case ValueKind::choice:
-      return str(" -x -a ", in_quotes(join(option.choices, " ")));
+      return str(" -x -a ", shell_quoted(join(option.choices, " ")));
     case ValueKind::path:
       return " -r -F";
     case ValueKind::directory:
@@ -200,7 +188,7 @@ std::string fish_values(const CompletedOption& option) {
 
 std::string fish_lines(const CompletedCommand& command, const std::string& path) {
   const std::string start =
-      str("complete -c caisson -n ", in_quotes(str("__caisson_at \"", path, "\"")));
+      str("complete -c caisson -n ", shell_quoted(str("__caisson_at \"", path, "\"")));
   std::string out;
   for (const CompletedOption& option : command.options) {
     out += start;
@@ -208,13 +196,13 @@ std::string fish_lines(const CompletedCommand& command, const std::string& path)
       const bool is_long = name.starts_with("--");
       out += str(is_long ? " -l " : " -s ", name.substr(is_long ? 2 : 1));
     }
-    out += str(fish_values(option), " -d ", in_quotes(option.description), "\n");
+    out += str(fish_values(option), " -d ", shell_quoted(option.description), "\n");
   }
   for (const CompletedOption& argument : command.arguments) {
     if (argument.value != ValueKind::text) out += str(start, fish_values(argument), "\n");
   }
   for (const CompletedCommand& sub : command.subcommands) {
-    out += str(start, " -x -a ", sub.name, " -d ", in_quotes(sub.description), "\n");
+    out += str(start, " -x -a ", sub.name, " -d ", shell_quoted(sub.description), "\n");
   }
   return out;
 }
@@ -294,13 +282,13 @@ std::string fish_completion(const CompletedCommand& program) {
   std::string lines;
   walk(program, [&](const CompletedCommand& command, const std::string& path) {
     if (path != program.name) {
-      steps += str("            case ", in_quotes(path), "\n                set path ",
-                   in_quotes(path), "\n");
+      steps += str("            case ", shell_quoted(path), "\n                set path ",
+                   shell_quoted(path), "\n");
     }
     lines += fish_lines(command, path);
     if (command.runs_command) {
-      steps +=
-          str("            case ", in_quotes(str(path, " --")), "\n                set path --\n");
+      steps += str("            case ", shell_quoted(str(path, " --")),
+                   "\n                set path --\n");
     }
   });
   return str(R"(# fish completion for caisson; made by `caisson completion fish`

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/str.h"
 #include "base/text.h"
 #include "cli/action.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <map>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -100,13 +101,9 @@ model::Timestamp::duration age_of(const std::optional<ProcessEnd>& end) {
 }  // namespace
 
 std::vector<std::string> environment_of(const model::ManagedProcessSpec& spec) {
-  std::vector<std::string> env;
-  for (std::string& entry : backend::default_environment()) {
-    if (!spec.env.contains(entry.substr(0, entry.find('=')))) env.push_back(std::move(entry));
-  }
-  if (spec.tty && !spec.env.contains("TERM")) env.emplace_back("TERM=xterm-256color");
-  for (const auto& [name, value] : spec.env) env.push_back(str(name, "=", value));
-  return env;
+  std::map<std::string, std::string> own = spec.env;
+  if (spec.tty) own.try_emplace("TERM", "xterm-256color");
+  return backend::environment_with(own);
 }
 
 ManagedProcess::ManagedProcess(const ProcessGround& ground, Session::Use session, KeptProcess kept)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/shell.h"
 #include "base/str.h"
 
 namespace caisson::session {
@@ -27,18 +28,6 @@ constexpr const char* kWait =
     "[ -r \"$HOME/.profile\" ] && . \"$HOME/.profile\"; "
     ". /dev/fd/4";
 
-std::string quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
-
 // Both ends of what wakes a shell, ours first. A socket and no pipe: that of another process cannot
 // be opened by its name in /proc. What comes back from the box nobody reads.
 std::pair<UniqueFd, UniqueFd> make_wake() {
@@ -53,19 +42,10 @@ bool wake_up(int wake) {
   return ::send(wake, "\n", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-std::vector<std::string> environment(const std::map<std::string, std::string>& env) {
-  std::vector<std::string> result;
-  for (std::string& entry : backend::default_environment()) {
-    if (!env.contains(entry.substr(0, entry.find('=')))) result.push_back(std::move(entry));
-  }
-  for (const auto& [name, value] : env) result.push_back(str(name, "=", value));
-  return result;
-}
-
 }  // namespace
 
 std::string script_of(std::string_view workdir, std::string_view command) {
-  const std::string directory = quoted(workdir);
+  const std::string directory = shell_quoted(workdir);
   return str("exec 3<&- 4<&-; [ -d ", directory, " ] || mkdir -p ", directory, "; cd ", directory,
              " || exit 2; ", command, "\n");
 }
@@ -79,7 +59,7 @@ Task<backend::StartedCommand> start_waiting(backend::Box& box, const ShellSettin
   more.push_back(duplicate(script, kScriptName));
   backend::ProcessSpec process;
   process.argv = {"/bin/sh", "-c", kWait, "sh"};
-  process.env = environment(settings.env);
+  process.env = backend::environment_with(settings.env);
   process.after = after;
   process.cwd = "/";  // the script makes and enters the directory, and says so if it cannot
   return backend::start_command(box, std::move(process), settings.input, std::move(more));
