@@ -58,7 +58,7 @@ std::unique_ptr<backend::Box> Boxes::create() {
   return create(plain_spec());
 }
 
-std::unique_ptr<backend::Box> Boxes::create(model::BoxSpec spec) {
+std::unique_ptr<backend::Box> Boxes::create(model::BoxSettings spec) {
   return loop_.await(backend_.create(std::move(spec)));
 }
 
@@ -70,9 +70,8 @@ void Boxes::destroy(backend::Box& box) {
   loop_.await(box.destroy(std::chrono::milliseconds(0)));
 }
 
-model::BoxSpec plain_spec() {
-  model::BoxSpec spec;
-  spec.session_id = "bench";
+model::BoxSettings plain_spec() {
+  model::BoxSettings spec;
   return spec;
 }
 

@@ -13,7 +13,7 @@
 #include "backend/native/native.h"
 #include "backend/run.h"
 #include "base/temporary_directory.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::benchmarks {
 
@@ -53,7 +53,7 @@ class Boxes {
   Loop& loop() { return loop_; }
   // Without a spec: with the settings that a caller gets who asks for nothing.
   std::unique_ptr<backend::Box> create();
-  std::unique_ptr<backend::Box> create(model::BoxSpec spec);
+  std::unique_ptr<backend::Box> create(model::BoxSettings spec);
   void run_trivial_command(backend::Box& box);
   void destroy(backend::Box& box);
 
@@ -63,7 +63,7 @@ class Boxes {
   backend::native::Native backend_;
 };
 
-model::BoxSpec plain_spec();
+model::BoxSettings plain_spec();
 backend::RunRequest trivial_request();
 void require_success(const backend::RunResult& result);
 

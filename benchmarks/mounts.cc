@@ -65,7 +65,7 @@ Contender in_session(Caller& caller, const model::MountSpec& mount, Change& chan
 // What it cost to have the directory in a box before boxes could be changed: another one.
 Contender new_box(Boxes& boxes, const model::MountSpec& mount, Samples& samples) {
   return {[&](bool counts) {
-    model::BoxSpec spec = plain_spec();
+    model::BoxSettings spec = plain_spec();
     spec.extra_mounts.push_back(mount);
     std::unique_ptr<backend::Box> box;
     const double took = milliseconds_of([&] { box = boxes.create(spec); });

@@ -116,7 +116,7 @@ class Workshop {
 
  private:
   std::optional<BoxCgroup> make_cgroup() {
-    const model::BoxSpec spec = plain_spec();
+    const model::BoxSettings spec = plain_spec();
     CgroupLimits limits;
     limits.memory_bytes = static_cast<std::uint64_t>(spec.memory_mb) << 20;
     limits.pids = static_cast<std::uint64_t>(spec.pids_limit);

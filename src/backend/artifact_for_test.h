@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "base/str.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/tree_manifest.h"
 
 namespace caisson::backend {

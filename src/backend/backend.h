@@ -7,7 +7,7 @@
 
 #include "async/task.h"
 #include "backend/box.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 #include "model/mount_rules.h"
 
@@ -28,13 +28,13 @@ class Backend {
   virtual std::string_view name() const = 0;
   virtual Task<BackendStatus> status() = 0;
 
-  // Artifacts among the mounts of the spec are shown by Box::show(), and not here.
+  // Artifacts among the mounts of the settings are shown by Box::show(), and not here.
   //
-  // A box that is ready: every layer its spec asks for has been proven from inside, or the operator
-  // allowed its absence and isolation() shows it. Throws isolation_unavailable with the layer's
-  // name and the mending step, mount_refused, image_not_found; after a throw nothing is left
-  // behind.
-  virtual Task<std::unique_ptr<Box>> create(model::BoxSpec spec) = 0;
+  // A box that is ready: every layer its settings ask for has been proven from inside, or the
+  // operator allowed its absence and isolation() shows it. Throws isolation_unavailable with the
+  // layer's name and the mending step, mount_refused, image_not_found; after a throw nothing is
+  // left behind.
+  virtual Task<std::unique_ptr<Box>> create(model::BoxSettings settings) = 0;
 
   // Before the first create() and adopt(): the boxes that adopt() will be called for, by their
   // descriptions. No new box gets what is theirs; what is left of any other box is removed.
@@ -43,7 +43,7 @@ class Backend {
   // A box that another owner made and handed over, with copies of its descriptors. What ran in it
   // goes on; what was not to outlive its owner is killed. Throws box_lost when it has ended. When
   // the calling coroutine is cancelled, the box goes on without us.
-  virtual Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+  virtual Task<std::unique_ptr<Box>> adopt(model::BoxSettings settings, std::string description,
                                            std::vector<UniqueFd> fds) = 0;
 
   // Fetches a program that boxes of this image are to have and that the host lacks, if it is one of
@@ -55,7 +55,7 @@ class Backend {
   }
 
   // Which directories of the host a new box may show, asked for each.
-  using MountRulesOf = std::function<model::MountRules(const model::BoxSpec& spec)>;
+  using MountRulesOf = std::function<model::MountRules(const model::BoxSettings& settings)>;
   virtual void set_mount_rules(MountRulesOf rules) = 0;
 
   // Lets go of the boxes without ending them: their next owner takes them over. Only what was

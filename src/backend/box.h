@@ -8,7 +8,7 @@
 
 #include "async/task.h"
 #include "base/unique_fd.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 
 namespace caisson::backend {
@@ -99,7 +99,7 @@ struct BoxUsage {
   std::uint64_t oom_kills = 0;
 };
 
-// What the next owner of a box needs to go on with it, besides its spec: see Backend::adopt().
+// What the next owner of a box needs to go on with it, besides its settings: see Backend::adopt().
 struct Handover {
   std::string description;  // the backend's own words
   std::vector<int> fds;     // borrowed
@@ -123,11 +123,11 @@ class Box {
   virtual Task<BoxUsage> usage() = 0;
 
   // Shows another directory of the host in the box, or no longer, while what runs in it goes on.
-  // It is judged as a mount of this spec would be. An artifact is verified and shown as a copy that
-  // nobody can change; one that is shown already is shown anew. Throws mount_refused,
+  // It is judged as a mount of these settings would be. An artifact is verified and shown as a copy
+  // that nobody can change; one that is shown already is shown anew. Throws mount_refused,
   // artifact_refused, isolation_unavailable, box_lost; session_conflict when the box has no place
   // for it: something is mounted there, or no directory can be made.
-  virtual Task<void> show(model::BoxSpec spec, model::MountSpec mount) = 0;
+  virtual Task<void> show(model::BoxSettings settings, model::MountSpec mount) = 0;
   // Those who have something of it open keep that. What is not shown is no error.
   virtual Task<void> hide(model::MountSpec mount) = 0;
 

@@ -281,10 +281,10 @@ Task<std::unique_ptr<Process>> GuestBox::start(ProcessSpec spec, Stdio stdio) {
   co_return process;
 }
 
-Task<void> GuestBox::show(model::BoxSpec spec, model::MountSpec mount) {
+Task<void> GuestBox::show(model::BoxSettings settings, model::MountSpec mount) {
   if (!resources_) throw Error(ErrorCode::box_lost, "the box has been destroyed");
   if (!alive()) throw lost(*channel_, *resources_, "before its mounts could be changed");
-  co_await resources_->show(std::move(spec), std::move(mount));
+  co_await resources_->show(std::move(settings), std::move(mount));
 }
 
 Task<void> GuestBox::hide(model::MountSpec mount) {

@@ -29,7 +29,7 @@ class BoxResources {
   virtual std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) = 0;
   virtual BoxUsage usage() = 0;
   // As of Box.
-  virtual Task<void> show(model::BoxSpec spec, model::MountSpec mount) = 0;
+  virtual Task<void> show(model::BoxSettings settings, model::MountSpec mount) = 0;
   virtual Task<void> hide(model::MountSpec mount) = 0;
   // Ends every process of the box, the guest included, without waiting.
   virtual void kill() = 0;
@@ -65,7 +65,7 @@ class GuestBox final : public Box {
   bool alive() const override { return channel_->open(); }
   Task<std::unique_ptr<Process>> start(ProcessSpec spec, Stdio stdio) override;
   Task<BoxUsage> usage() override;
-  Task<void> show(model::BoxSpec spec, model::MountSpec mount) override;
+  Task<void> show(model::BoxSettings settings, model::MountSpec mount) override;
   Task<void> hide(model::MountSpec mount) override;
   std::optional<Handover> handover() const override;
   std::unique_ptr<Process> find_process(std::uint64_t id) override;

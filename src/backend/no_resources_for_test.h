@@ -12,7 +12,7 @@ class NoResources final : public BoxResources {
   void remove_group(std::uint64_t) override {}
   std::uint64_t retain_groups(const std::set<std::uint64_t>&) override { return 0; }
   BoxUsage usage() override { return {}; }
-  Task<void> show(model::BoxSpec, model::MountSpec) override { co_return; }
+  Task<void> show(model::BoxSettings, model::MountSpec) override { co_return; }
   Task<void> hide(model::MountSpec) override { co_return; }
   void kill() override {}
   Task<void> release() override { co_return; }

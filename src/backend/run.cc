@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/tools.h"
 
 namespace caisson::backend {

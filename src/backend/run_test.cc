@@ -91,7 +91,7 @@ class HostBox final : public Box {
     co_return std::make_unique<HostProcess>(executor_, spawn(command), signals);
   }
   Task<BoxUsage> usage() override { co_return BoxUsage(); }
-  Task<void> show(model::BoxSpec, model::MountSpec) override { co_return; }
+  Task<void> show(model::BoxSettings, model::MountSpec) override { co_return; }
   Task<void> hide(model::MountSpec) override { co_return; }
   std::optional<Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<Process> find_process(std::uint64_t) override { return nullptr; }
@@ -277,6 +277,14 @@ TEST(DefaultEnvironment, HasWhatEveryProgramLooksFor) {
   EXPECT_THAT(default_environment(), testing::Contains(testing::StartsWith("PATH=/")));
   EXPECT_THAT(default_environment(), testing::Contains(testing::StartsWith("HOME=/")));
   EXPECT_THAT(default_environment(), testing::Contains("LANG=C.UTF-8"));
+}
+
+TEST(EnvironmentWith, PutsNamesOverTheUsualOnes) {
+  const std::vector<std::string> env = environment_with({{"HOME", "/mine"}, {"OTHER", ""}});
+  EXPECT_THAT(env, testing::Contains("HOME=/mine"));
+  EXPECT_THAT(env, testing::Contains("OTHER="));
+  EXPECT_THAT(env, testing::Contains(testing::StartsWith("PATH=/")));
+  EXPECT_THAT(env, testing::Contains(testing::StartsWith("HOME=")).Times(1));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "backend/run.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "base/utf8.h"
@@ -83,8 +84,8 @@ void explain(const OneShotOutcome& outcome, const ExecPlan& plan) {
                    " s and was killed"));
   }
   if (outcome.exit.oom_kills == 0) return;
-  const std::string limit = str("the box ran out of memory: its limit is ", plan.spec.memory_mb,
-                                " MB; give it more with --memory");
+  const std::string limit = str("the box ran out of memory: its limit is ",
+                                plan.request.box.memory_mb, " MB; give it more with --memory");
   if (outcome.exit.signal == SIGKILL) return say(str("the command was killed because ", limit));
   say(str("a process of the command was killed because ", limit));
 }
@@ -92,7 +93,7 @@ void explain(const OneShotOutcome& outcome, const ExecPlan& plan) {
 json::object to_json(const Finished& finished, const ExecPlan& plan, std::string_view backend) {
   const OneShotOutcome& outcome = finished.outcome;
   model::ExecResult result;
-  result.session_id = plan.spec.session_id;
+  result.session_id = plan.request.session_id;
   result.backend_name = backend;
   result.status = outcome.timed_out ? model::ExecStatus::timed_out : model::ExecStatus::completed;
   if (!outcome.timed_out) result.exit_code = exit_code_of(outcome);
@@ -106,7 +107,7 @@ json::object to_json(const Finished& finished, const ExecPlan& plan, std::string
   const backend::ProcessExit& exit = outcome.exit;
   if (exit.signal != 0) result.signal = exit.signal;
   result.oom = exit.oom_kills > 0;
-  if (result.oom) result.oom_limit_mb = plan.spec.memory_mb;
+  if (result.oom) result.oom_limit_mb = plan.request.box.memory_mb;
   result.cpu_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(exit.user_time + exit.system_time)
           .count();
@@ -132,9 +133,10 @@ Task<void> run_and_stop(backend::Backend& backend, OneShot request, Finished& fi
 
 OneShot one_shot(const Request& request, const ExecPlan& plan, std::vector<std::string> command,
                  Finished& finished) {
-  OneShot shot{.spec = plan.spec,
+  OneShot shot{.box = plan.request.box,
+               .workdir = plan.request.command.workdir,
                .argv = std::move(command),
-               .env = environment_of(plan.spec),
+               .env = backend::environment_with(plan.request.command.env),
                .timeout = plan.timeout};
   if (request.options.interactive) shot.input = STDIN_FILENO;
   if (request.json) {

@@ -6,10 +6,11 @@
 #include <charconv>
 #include <cmath>
 
-#include "backend/run.h"
 #include "base/error.h"
+#include "base/shell.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/box_fields.h"
 #include "model/profile.h"
 
 namespace caisson::cli {
@@ -88,16 +89,12 @@ json::object describe(const ExecOptions& options, const fs::path& cwd,
 
 // The sentences of the validation speak of fields; here they are known as options.
 Error with_option(const Error& error) {
-  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
-      {"host_path", "--workspace"}, {"extra_mounts", "--mount"},  {"env", "--env"},
-      {"network", "--network"},     {"memory_mb", "--memory"},    {"cpus", "--cpus"},
-      {"pids_limit", "--pids"},     {"timeout_sec", "--timeout"}, {"workdir", "--workdir"},
-      {"image", "--image"},
-  };
   const std::string_view sentence = error.what();
-  for (const auto& [field, option] : kOptions) {
-    if (sentence.starts_with(field)) return {error.code(), str(option, ": ", sentence)};
-  }
+  std::string_view option;
+  model::for_each_field([&](const auto& field) {
+    if (option.empty() && sentence.starts_with(field.name)) option = field.option;
+  });
+  if (!option.empty()) return {error.code(), str(option, ": ", sentence)};
   return error;
 }
 
@@ -170,19 +167,19 @@ ExecPlan plan_exec(const ExecOptions& options, const fs::path& cwd,
     // Clients speak of whole seconds. The fraction is ours, below what the profile allows.
     box["timeout_sec"] = static_cast<std::int64_t>(std::max(-1.0, std::ceil(*seconds)));
   }
-  model::SpecDefaults defaults{.profile = model::get_profile(options.profile.value_or(""))};
+  model::RequestDefaults defaults{.profile = model::get_profile(options.profile.value_or(""))};
   // A time limit that nobody asked for is for callers that nobody watches.
   if (!options.profile) defaults.profile.max_timeout_sec = model::kMaxTimeoutSec;
   ExecPlan plan;
   try {
-    model::BuiltSpec built = model::build_spec(defaults, std::move(box));
-    plan.spec = std::move(built.spec);
+    model::BuiltRequest built = model::build_request(defaults, std::move(box));
+    plan.request = std::move(built.request);
     plan.overridden = std::move(built.overridden);
   } catch (const Error& error) {
     throw with_option(error);
   }
   if (options.profile || seconds) {
-    const double allowed = static_cast<double>(plan.spec.timeout_sec);
+    const double allowed = static_cast<double>(plan.request.command.timeout_sec);
     const double limit = std::min(seconds.value_or(allowed), allowed);
     plan.timeout =
         std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(limit));
@@ -194,7 +191,7 @@ SessionRequest plan_session_exec(const ExecOptions& options, const fs::path& cwd
                                  const Environment& environment) {
   ExecPlan plan = plan_exec(options, cwd, environment);
   SessionRequest request{
-      .body = options.profile ? model::to_json(plan.spec) : describe(options, cwd, environment),
+      .body = options.profile ? model::to_json(plan.request) : describe(options, cwd, environment),
       .overridden = std::move(plan.overridden)};
   request.body.erase("session_id");
   request.body.erase("cmd");
@@ -215,33 +212,12 @@ SessionRequest plan_session(ExecOptions options, const fs::path& cwd,
   return request;
 }
 
-std::string shell_quoted(std::string_view word) {
-  std::string out = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out + "'";
-}
-
 std::string shell_command(const std::vector<std::string>& argv) {
   std::vector<std::string> words;
   // Not every shell knows "exec --", so a name that looks like an option goes without.
   if (!argv.empty() && !argv.front().starts_with('-')) words.emplace_back("exec");
   for (const std::string& word : argv) words.push_back(shell_quoted(word));
   return join(words, " ");
-}
-
-std::vector<std::string> environment_of(const model::BoxSpec& spec) {
-  std::vector<std::string> env;
-  for (std::string& entry : backend::default_environment()) {
-    if (!spec.env.contains(entry.substr(0, entry.find('=')))) env.push_back(std::move(entry));
-  }
-  for (const auto& [name, value] : spec.env) env.push_back(str(name, "=", value));
-  return env;
 }
 
 }  // namespace caisson::cli

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/settings.h"
-#include "model/box_spec.h"
+#include "model/box_request.h"
 
 namespace caisson::cli {
 
@@ -34,7 +34,7 @@ struct ExecOptions {
 
 // The same, judged: a box, and how long the command may take in it.
 struct ExecPlan {
-  model::BoxSpec spec;
+  model::BoxRequest request;
   std::vector<std::string> overridden;  // fields that the profile decided against the caller
   std::optional<std::chrono::milliseconds> timeout;
 };
@@ -58,8 +58,6 @@ SessionRequest plan_session_exec(const ExecOptions& options, const std::filesyst
 SessionRequest plan_session(ExecOptions options, const std::filesystem::path& cwd,
                             const Environment& environment);
 
-// A word as sh reads it back, whatever is in it.
-std::string shell_quoted(std::string_view word);
 // A line for sh that runs this program with these arguments. It takes the place of the shell, so
 // that signals and exit codes are the program's own.
 std::string shell_command(const std::vector<std::string>& argv);
@@ -83,8 +81,5 @@ std::optional<std::pair<std::string, std::string>> parse_env(std::string_view te
 
 // "512", "512M" and "2G", in megabytes.
 std::int64_t parse_megabytes(std::string_view text);
-
-// The environment of the command: the names every command has, and those of the spec over them.
-std::vector<std::string> environment_of(const model::BoxSpec& spec);
 
 }  // namespace caisson::cli

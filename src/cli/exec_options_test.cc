@@ -99,7 +99,7 @@ TEST(ParseMegabytes, RefusesEverythingElse) {
 
 TEST(PlanExec, LeavesEverythingElseToTheDefaultProfile) {
   const ExecPlan made = plan({});
-  EXPECT_EQ(made.spec, (model::BoxSpec{.session_id = "exec"}));
+  EXPECT_EQ(made.request, (model::BoxRequest{.session_id = "exec"}));
   EXPECT_EQ(made.timeout, std::nullopt);
   EXPECT_TRUE(made.overridden.empty());
 }
@@ -108,13 +108,13 @@ TEST(PlanExec, ResolvesHostPathsAgainstTheWorkingDirectory) {
   ExecOptions options;
   options.workspace = "project/../src:ro";
   options.mounts = {"data:/data", "/abs:/abs:ro"};
-  const model::BoxSpec spec = plan(options).spec;
-  EXPECT_EQ(spec.host_path, "/home/me/src");
-  EXPECT_EQ(spec.host_path_mode, model::MountMode::ro);
-  ASSERT_EQ(spec.extra_mounts.size(), 2u);
-  EXPECT_EQ(spec.extra_mounts[0],
+  const model::BoxSettings box = plan(options).request.box;
+  EXPECT_EQ(box.host_path, "/home/me/src");
+  EXPECT_EQ(box.host_path_mode, model::MountMode::ro);
+  ASSERT_EQ(box.extra_mounts.size(), 2u);
+  EXPECT_EQ(box.extra_mounts[0],
             (model::MountSpec{"/home/me/data", "/data", model::MountMode::rw}));
-  EXPECT_EQ(spec.extra_mounts[1], (model::MountSpec{"/abs", "/abs", model::MountMode::ro}));
+  EXPECT_EQ(box.extra_mounts[1], (model::MountSpec{"/abs", "/abs", model::MountMode::ro}));
 }
 
 TEST(PlanExec, TurnsOptionsIntoLimits) {
@@ -126,14 +126,14 @@ TEST(PlanExec, TurnsOptionsIntoLimits) {
   options.writable = true;
   options.image = "alpine:3";
   options.workdir = "/tmp/../var";
-  const model::BoxSpec spec = plan(options).spec;
-  EXPECT_EQ(spec.memory_mb, 64);
-  EXPECT_EQ(spec.cpus, 0.5);
-  EXPECT_EQ(spec.pids_limit, 7);
-  EXPECT_EQ(spec.network, model::NetworkMode::on);
-  EXPECT_FALSE(spec.read_only_rootfs);
-  EXPECT_EQ(spec.image, "alpine:3");
-  EXPECT_EQ(spec.workdir, "/var");
+  const model::BoxSettings box = plan(options).request.box;
+  EXPECT_EQ(box.memory_mb, 64);
+  EXPECT_EQ(box.cpus, 0.5);
+  EXPECT_EQ(box.pids_limit, 7);
+  EXPECT_EQ(box.network, model::NetworkMode::on);
+  EXPECT_FALSE(box.read_only_rootfs);
+  EXPECT_EQ(box.image, "alpine:3");
+  EXPECT_EQ(plan(options).request.command.workdir, "/var");
 }
 
 TEST(PlanExec, NamesTheOptionOfAFaultTheValidationFinds) {
@@ -190,27 +190,19 @@ TEST(PlanExec, TellsWhatALockedProfileDecided) {
   options.network = "on";
   options.writable = true;
   const ExecPlan made = plan(options);
-  EXPECT_EQ(made.spec.network, model::NetworkMode::off);
-  EXPECT_TRUE(made.spec.read_only_rootfs);
+  EXPECT_EQ(made.request.box.network, model::NetworkMode::off);
+  EXPECT_TRUE(made.request.box.read_only_rootfs);
   std::vector<std::string> overridden = made.overridden;
   std::sort(overridden.begin(), overridden.end());
   EXPECT_EQ(overridden, (std::vector<std::string>{"network", "read_only_rootfs"}));
 }
 
-TEST(EnvironmentOf, PutsTheCallersNamesOverTheUsualOnes) {
+TEST(PlanExec, TakesTheLastOfEachNameAndTheCallersValues) {
   ExecOptions options;
   options.env = {"HOME=/first", "HOME=/home/box", "TOKEN", "UNSET", "EMPTY"};
-  const std::vector<std::string> env = environment_of(plan(options).spec);
-  const auto count = [&](std::string_view text) {
-    return std::count_if(env.begin(), env.end(),
-                         [&](const std::string& entry) { return entry.starts_with(text); });
-  };
-  EXPECT_EQ(count("HOME="), 1);
-  EXPECT_EQ(count("HOME=/home/box"), 1);
-  EXPECT_EQ(count("TOKEN=secret"), 1);
-  EXPECT_EQ(count("EMPTY="), 1);
-  EXPECT_EQ(count("UNSET"), 0);
-  EXPECT_EQ(count("PATH=/"), 1);
+  EXPECT_EQ(plan(options).request.command.env,
+            (std::map<std::string, std::string>{
+                {"EMPTY", ""}, {"HOME", "/home/box"}, {"TOKEN", "secret"}}));
 }
 
 TEST(ShellCommand, KeepsWordsWhole) {

@@ -67,9 +67,8 @@ class Run : public std::enable_shared_from_this<Run> {
     } else {
       stdio.in = open_file("/dev/null", O_RDONLY);
     }
-    backend::ProcessSpec process{.argv = std::move(request_.argv),
-                                 .env = std::move(request_.env),
-                                 .cwd = request_.spec.workdir};
+    backend::ProcessSpec process{
+        .argv = std::move(request_.argv), .env = std::move(request_.env), .cwd = request_.workdir};
     const Deadline begun = Clock::now();
     process_ = co_await box.start(std::move(process), std::move(stdio));
     copy(std::move(out_read), request_.out);
@@ -207,13 +206,13 @@ class Run : public std::enable_shared_from_this<Run> {
 
 Task<OneShotOutcome> run_one_shot(backend::Backend& backend, OneShot request) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
-  model::BoxSpec spec = request.spec;
+  model::BoxSettings settings = request.box;
   const auto run = std::make_shared<Run>(executor, std::move(request));
   run->watch_signals();
   std::unique_ptr<backend::Box> box;
   std::exception_ptr failure;
   try {
-    box = co_await backend.create(std::move(spec));
+    box = co_await backend.create(std::move(settings));
     run->ready(box->isolation());
     if (!run->interrupted()) {
       co_await run->start(*box);

@@ -8,14 +8,15 @@
 #include "async/task.h"
 #include "backend/backend.h"
 #include "cli/copy.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 
 namespace caisson::cli {
 
 // One command in a box of its own.
 struct OneShot {
-  model::BoxSpec spec;
+  model::BoxSettings box;
+  std::string workdir;
   std::vector<std::string> argv;
   std::vector<std::string> env;
   std::optional<std::chrono::milliseconds> timeout;

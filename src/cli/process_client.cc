@@ -33,11 +33,7 @@ std::string process_target(const ProcessName& name, std::string_view below) {
 Task<json::object> start_process(DaemonClient& client, ProcessStart start) {
   const std::optional<json::value> session = co_await client.find(session_target(start.session));
   if (session && session->is_object()) fill_in(start.settings, session->get_object());
-  try {
-    co_await client.call("POST", session_target(start.session), json::serialize(start.settings));
-  } catch (const Error& error) {
-    throw with_next_step(error, start.session);
-  }
+  co_await client.call("POST", session_target(start.session), json::serialize(start.settings));
   json::value process = co_await client.call(
       "POST", session_target(start.session, "/managed-process"), json::serialize(start.process));
   co_return std::move(process.as_object());

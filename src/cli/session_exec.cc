@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <csignal>
@@ -15,6 +14,7 @@
 #include "base/utf8.h"
 #include "cli/copy.h"
 #include "cli/report.h"
+#include "model/box_fields.h"
 #include "model/exec.h"
 
 namespace caisson::cli {
@@ -27,11 +27,6 @@ constexpr std::size_t kMaxInput = 16u << 20;
 constexpr std::size_t kMaxEvent = 64u << 20;
 // The daemon says something every few seconds, but while nobody takes our output we do not listen.
 constexpr auto kPatience = std::chrono::hours(24);
-
-// What has to be the same in every request to a session.
-constexpr std::array<std::string_view, 12> kSettings = {
-    "network", "image",     "host_path",  "host_path_mode",   "mount_path",         "persistent",
-    "cpus",    "memory_mb", "pids_limit", "read_only_rootfs", "workspace_quota_mb", "extra_mounts"};
 
 // What goes on while a command runs.
 class Run {
@@ -95,9 +90,8 @@ class Run {
   }
 
   [[noreturn]] void throw_error(const json::value& data) const {
-    const Error error = find_error(data).value_or(
+    throw find_error(data).value_or(
         Error(ErrorCode::protocol_error, "the daemon told of an error in words unknown here"));
-    throw with_next_step(error, exec_.session);
   }
 
   int finish() const {
@@ -169,17 +163,10 @@ std::string read_input() {
 }
 
 void fill_in(json::object& request, const json::object& session) {
-  for (const std::string_view name : kSettings) {
-    const json::value* value = session.if_contains(name);
-    if (value != nullptr && !request.contains(name)) request.emplace(name, *value);
-  }
-}
-
-Error with_next_step(const Error& error, std::string_view session) {
-  if (error.code() != ErrorCode::session_conflict) return error;
-  return {error.code(),
-          str(error.what(), ": leave the option away, or remove the session with `caisson rm ",
-              printable(session), "`")};
+  model::for_each_setting([&](const auto& field) {
+    const json::value* value = session.if_contains(field.name);
+    if (value != nullptr && !request.contains(field.name)) request.emplace(field.name, *value);
+  });
 }
 
 void EventReader::add(std::string_view bytes) {

@@ -29,9 +29,6 @@ std::string read_input();
 // What a session already has, for the fields that the request leaves open.
 void fill_in(boost::json::object& request, const boost::json::object& session);
 
-// The same error; of a session that has other settings, with what to do about it.
-Error with_next_step(const Error& error, std::string_view session);
-
 // One server-sent event.
 struct ServerEvent {
   std::string name;

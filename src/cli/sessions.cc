@@ -45,9 +45,9 @@ std::vector<std::string> row_of(const json::value& session) {
           str(object.at("execs").to_number<std::uint64_t>()),
           since(info.created_at),
           since(info.last_used_at),
-          str(info.memory_mb, " MB"),
-          std::string(to_string(info.network)),
-          info.image};
+          str(info.box.memory_mb, " MB"),
+          std::string(to_string(info.box.network)),
+          info.box.image};
 }
 
 // As people read it: a field a line, indented.

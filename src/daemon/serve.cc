@@ -38,7 +38,6 @@
 #include "session/files.h"
 #include "session/processes.h"
 #include "session/registry.h"
-#include "session/tenancy.h"
 #include "store/async_store.h"
 
 namespace caisson::daemon {
@@ -138,7 +137,7 @@ class Daemon {
                    process_settings(options_.config.box.limits)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
     if (hangup_ != Hangup::ignored) signals_.add(SIGHUP);
-    backend_->set_mount_rules([this](const model::BoxSpec& spec) { return rules_for(spec); });
+    backend_->set_mount_rules([this](const model::BoxSettings& box) { return rules_for(box); });
     configuration_.on_change([this](const service::BoxConfiguration& now) { follow(now); });
   }
 
@@ -249,11 +248,9 @@ class Daemon {
     processes_.set_settings(process_settings(now.config().limits));
   }
 
-  // Whose box it is, the name of its session tells: nobody else can have one of that name.
-  model::MountRules rules_for(const model::BoxSpec& spec) const {
+  model::MountRules rules_for(const model::BoxSettings& box) const {
     model::MountRules rules = configuration_.mount_rules();
-    const std::optional<session::Placement> placement = session::find_placement(spec.session_id);
-    if (placement) rules.name_space = placement->name_space;
+    rules.name_space = box.name_space;
     return rules;
   }
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "model/box_spec.h"
+#include "model/box_request.h"
 #include "model/field_rules.h"
 #include "model/generation.h"
 #include "model/object_reader.h"

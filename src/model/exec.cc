@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kMaxRequestId = 200;
 }
 
-BoxSpec read_exec_request(const boost::json::value& value, Leniency leniency) {
-  BoxSpec spec = read_box_spec(value, leniency);
-  if (spec.cmd.empty()) refuse("cmd must not be empty");
-  return spec;
+BoxRequest read_exec_request(const boost::json::value& value, Leniency leniency) {
+  BoxRequest request = read_box_request(value, leniency);
+  if (request.command.cmd.empty()) refuse("cmd must not be empty");
+  return request;
 }
 
 std::string_view to_string(OnTimeout choice) {

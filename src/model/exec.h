@@ -6,13 +6,14 @@
 #include <string>
 #include <string_view>
 
-#include "model/box_spec.h"
+#include "model/box_request.h"
 
 namespace caisson::model {
 
-// The request of an exec is a BoxSpec with a command: it says which box as well as what to run in
-// it. As read_box_spec(), and "cmd must not be empty".
-BoxSpec read_exec_request(const boost::json::value& value, Leniency leniency = Leniency::lenient);
+// A request with a command: it says which box as well as what to run in it. As read_box_request(),
+// and "cmd must not be empty".
+BoxRequest read_exec_request(const boost::json::value& value,
+                             Leniency leniency = Leniency::lenient);
 
 // What a timeout ends: as with LangBot the session, or only the command.
 enum class OnTimeout { end_session, end_command };

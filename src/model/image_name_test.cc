@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::model {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/field_rules.h"
 #include "model/object_reader.h"
 

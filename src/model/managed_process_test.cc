@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/refusal_for_test.h"
 
 namespace caisson::model {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::model {
 

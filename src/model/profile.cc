@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "base/text.h"
+#include "model/box_fields.h"
 #include "model/object_reader.h"
 
 namespace caisson::model {
@@ -13,15 +14,12 @@ namespace json = boost::json;
 
 // The fields a profile speaks about, as a request would carry them.
 json::object fields_of(const Profile& profile) {
-  return {{"image", profile.image},
-          {"network", to_string(profile.network)},
-          {"timeout_sec", profile.timeout_sec},
-          {"host_path_mode", to_string(profile.host_path_mode)},
-          {"cpus", profile.cpus},
-          {"memory_mb", profile.memory_mb},
-          {"pids_limit", profile.pids_limit},
-          {"read_only_rootfs", profile.read_only_rootfs},
-          {"workspace_quota_mb", profile.workspace_quota_mb}};
+  const BoxRequest request{.box = profile.box, .command = {.timeout_sec = profile.timeout_sec}};
+  json::object fields;
+  for_each_field([&](const auto& field) {
+    if (field.uses.profile) fields[field.name] = written(field.in(request));
+  });
+  return fields;
 }
 
 bool is_unset(const json::object& payload, std::string_view name) {
@@ -40,21 +38,18 @@ bool means_the_same(const json::value& asked, const json::value& given) {
 const std::vector<Profile>& builtin_profiles() {
   static const std::vector<Profile> profiles = {
       {.name = std::string(kDefaultProfile)},
-      {.name = "network_basic", .network = NetworkMode::on},
+      {.name = "network_basic", .box = {.network = NetworkMode::on}},
       {.name = "network_extended",
-       .network = NetworkMode::on,
-       .max_timeout_sec = 300,
-       .cpus = 2.0,
-       .memory_mb = 1024,
-       .pids_limit = 256,
-       .read_only_rootfs = false},
+       .box = {.network = NetworkMode::on,
+               .cpus = 2.0,
+               .memory_mb = 1024,
+               .pids_limit = 256,
+               .read_only_rootfs = false},
+       .max_timeout_sec = 300},
       {.name = "offline"},
       {.name = "offline_readonly",
+       .box = {.host_path_mode = MountMode::ro, .cpus = 0.5, .memory_mb = 256, .pids_limit = 64},
        .max_timeout_sec = 60,
-       .host_path_mode = MountMode::ro,
-       .cpus = 0.5,
-       .memory_mb = 256,
-       .pids_limit = 64,
        .locked = {"network", "host_path_mode", "read_only_rootfs"}},
   };
   return profiles;
@@ -89,7 +84,8 @@ AppliedProfile apply_profile(const Profile& profile, json::object payload) {
   return applied;
 }
 
-BuiltSpec build_spec(const SpecDefaults& defaults, json::object payload) {
+BuiltRequest build_request(const RequestDefaults& defaults, json::object payload,
+                           Leniency leniency) {
   if (!payload.contains("env")) payload["env"] = json::object();
   if (defaults.default_workspace && is_unset(payload, "host_path")) {
     payload["host_path"] = *defaults.default_workspace;
@@ -99,7 +95,7 @@ BuiltSpec build_spec(const SpecDefaults& defaults, json::object payload) {
   }
   if (defaults.image && !payload.contains("image")) payload["image"] = *defaults.image;
   AppliedProfile applied = apply_profile(defaults.profile, std::move(payload));
-  return {read_box_spec(applied.payload), std::move(applied.overridden)};
+  return {read_box_request(applied.payload, leniency), std::move(applied.overridden)};
 }
 
 }  // namespace caisson::model

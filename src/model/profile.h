@@ -7,24 +7,17 @@
 #include <string_view>
 #include <vector>
 
-#include "model/box_spec.h"
+#include "model/box_request.h"
 
 namespace caisson::model {
 
 // Named defaults for a box. A locked field is not the caller's to choose.
 struct Profile {
   std::string name;
-  std::string image{kDefaultImage};
-  NetworkMode network = NetworkMode::off;
+  BoxSettings box = {};  // and the timeout: those fields that box_fields.h has for profiles
   std::int64_t timeout_sec = kDefaultTimeoutSec;
   std::int64_t max_timeout_sec = 120;
-  MountMode host_path_mode = MountMode::rw;
-  double cpus = 1.0;
-  std::int64_t memory_mb = 512;
-  std::int64_t pids_limit = 128;
-  bool read_only_rootfs = true;
-  std::int64_t workspace_quota_mb = 0;
-  std::set<std::string, std::less<>> locked;  // names of the fields above
+  std::set<std::string, std::less<>> locked = {};  // names of fields
   bool operator==(const Profile&) const = default;
 };
 
@@ -48,20 +41,21 @@ struct AppliedProfile {
 AppliedProfile apply_profile(const Profile& profile, boost::json::object payload);
 
 // What the configuration says about a box where its caller says nothing.
-struct SpecDefaults {
+struct RequestDefaults {
   Profile profile;
   std::optional<std::string> default_workspace;  // the host path when none is given
   std::optional<std::int64_t> workspace_quota_mb;
   std::optional<std::string> image;  // wins over the profile's
 };
 
-struct BuiltSpec {
-  BoxSpec spec;
+struct BuiltRequest {
+  BoxRequest request;
   std::vector<std::string> overridden;
 };
 
 // A caller's request made complete and valid: workspace, quota, image, profile, validation, in this
 // order. Whether the host path may be mounted is not judged here.
-BuiltSpec build_spec(const SpecDefaults& defaults, boost::json::object payload);
+BuiltRequest build_request(const RequestDefaults& defaults, boost::json::object payload,
+                           Leniency leniency = Leniency::lenient);
 
 }  // namespace caisson::model

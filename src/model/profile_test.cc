@@ -17,29 +17,30 @@ boost::json::object object(const char* text) {
 // But for the network of the default one, which LangBot has on since 0.7: nothing gets out of a box
 // of ours unasked.
 TEST(BuiltinProfiles, HaveTheValuesOfLangBot) {
-  const std::string image = "rockchin/langbot-sandbox:latest";
   const auto off = NetworkMode::off;
   const auto on = NetworkMode::on;
+  const auto box = [](NetworkMode network, MountMode mode, double cpus, std::int64_t memory,
+                      std::int64_t pids, bool read_only) {
+    return BoxSettings{.network = network,
+                       .image = "rockchin/langbot-sandbox:latest",
+                       .host_path_mode = mode,
+                       .cpus = cpus,
+                       .memory_mb = memory,
+                       .pids_limit = pids,
+                       .read_only_rootfs = read_only};
+  };
+  const auto rw = MountMode::rw;
   EXPECT_THAT(
       builtin_profiles(),
-      ElementsAre(
-          Profile{"default", image, off, 30, 120, MountMode::rw, 1.0, 512, 128, true, 0, {}},
-          Profile{"network_basic", image, on, 30, 120, MountMode::rw, 1.0, 512, 128, true, 0, {}},
-          Profile{
-              "network_extended", image, on, 30, 300, MountMode::rw, 2.0, 1024, 256, false, 0, {}},
-          Profile{"offline", image, off, 30, 120, MountMode::rw, 1.0, 512, 128, true, 0, {}},
-          Profile{"offline_readonly",
-                  image,
-                  off,
-                  30,
-                  60,
-                  MountMode::ro,
-                  0.5,
-                  256,
-                  64,
-                  true,
-                  0,
-                  {"network", "host_path_mode", "read_only_rootfs"}}));
+      ElementsAre(Profile{"default", box(off, rw, 1.0, 512, 128, true), 30, 120, {}},
+                  Profile{"network_basic", box(on, rw, 1.0, 512, 128, true), 30, 120, {}},
+                  Profile{"network_extended", box(on, rw, 2.0, 1024, 256, false), 30, 300, {}},
+                  Profile{"offline", box(off, rw, 1.0, 512, 128, true), 30, 120, {}},
+                  Profile{"offline_readonly",
+                          box(off, MountMode::ro, 0.5, 256, 64, true),
+                          30,
+                          60,
+                          {"network", "host_path_mode", "read_only_rootfs"}}));
 }
 
 TEST(GetProfile, TrimsAndTakesBlankAsDefault) {
@@ -88,37 +89,37 @@ TEST(ApplyProfile, ClampsTheTimeoutInWhateverFormItComes) {
   }
 }
 
-TEST(BuildSpec, AppliesWorkspaceQuotaImageAndProfileInOrder) {
-  const SpecDefaults defaults{.profile = get_profile("network_extended"),
-                              .default_workspace = "/srv/box/default",
-                              .workspace_quota_mb = 77,
-                              .image = "debian"};
-  const BoxSpec spec =
-      build_spec(defaults,
-                 object(R"({"session_id": "s", "host_path": "", "workspace_quota_mb": ""})"))
-          .spec;
-  EXPECT_EQ(spec, (BoxSpec{.session_id = "s",
-                           .network = NetworkMode::on,
-                           .image = "debian",
-                           .host_path = "/srv/box/default",
-                           .cpus = 2.0,
-                           .memory_mb = 1024,
-                           .pids_limit = 256,
-                           .read_only_rootfs = false,
-                           .workspace_quota_mb = 77}));
-  const BoxSpec own = build_spec(defaults, object(R"({"session_id": "s", "host_path": "/own",
+TEST(BuildRequest, AppliesWorkspaceQuotaImageAndProfileInOrder) {
+  const RequestDefaults defaults{.profile = get_profile("network_extended"),
+                                 .default_workspace = "/srv/box/default",
+                                 .workspace_quota_mb = 77,
+                                 .image = "debian"};
+  const BoxRequest request =
+      build_request(defaults,
+                    object(R"({"session_id": "s", "host_path": "", "workspace_quota_mb": ""})"))
+          .request;
+  EXPECT_EQ(request, (BoxRequest{.session_id = "s",
+                                 .box = {.network = NetworkMode::on,
+                                         .image = "debian",
+                                         .host_path = "/srv/box/default",
+                                         .cpus = 2.0,
+                                         .memory_mb = 1024,
+                                         .pids_limit = 256,
+                                         .read_only_rootfs = false,
+                                         .workspace_quota_mb = 77}}));
+  const BoxRequest own = build_request(defaults, object(R"({"session_id": "s", "host_path": "/own",
     "workspace_quota_mb": 1, "image": "alpine", "timeout_sec": "999"})"))
-                          .spec;
-  EXPECT_EQ(own.host_path, "/own");
-  EXPECT_EQ(own.workspace_quota_mb, 1);
-  EXPECT_EQ(own.image, "alpine");
-  EXPECT_EQ(own.timeout_sec, 300);
+                             .request;
+  EXPECT_EQ(own.box.host_path, "/own");
+  EXPECT_EQ(own.box.workspace_quota_mb, 1);
+  EXPECT_EQ(own.box.image, "alpine");
+  EXPECT_EQ(own.command.timeout_sec, 300);
 }
 
-TEST(BuildSpec, LeavesNullsForValidationToRefuse) {
-  const SpecDefaults defaults{.profile = get_profile("default")};
+TEST(BuildRequest, LeavesNullsForValidationToRefuse) {
+  const RequestDefaults defaults{.profile = get_profile("default")};
   const auto refusal = [&](const char* text) {
-    return refusal_of([&] { build_spec(defaults, object(text)); });
+    return refusal_of([&] { build_request(defaults, object(text)); });
   };
   EXPECT_EQ(refusal(R"({"session_id": "s", "host_path": null})"), "");
   EXPECT_EQ(refusal(R"({"session_id": "s", "host_path": ""})"),

@@ -115,6 +115,13 @@ std::string python_text(double value) {
   return text;
 }
 
+std::string python_text(const json::value& value) {
+  if (value.is_null()) return "None";
+  if (value.is_bool()) return python_text(value.get_bool());
+  if (value.is_string()) return std::string(value.get_string());
+  return python_json(value);
+}
+
 std::string python_json(const json::value& value) {
   std::string out;
   write(out, value);

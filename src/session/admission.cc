@@ -182,42 +182,39 @@ std::vector<std::string> Admission::expire(model::Timestamp now) {
   return ended;
 }
 
-model::BoxSpec admitted_spec(model::BoxSpec asked, const model::AdmissionPolicy& policy,
-                             const std::string& workspace_path) {
-  if (asked.network != model::NetworkMode::off) {
+model::BoxRequest admitted_request(model::BoxRequest asked, const model::AdmissionPolicy& policy,
+                                   const std::string& workspace_path) {
+  if (asked.box.network != model::NetworkMode::off) {
     refuse("Managed sandbox network access is disabled");
   }
-  if (asked.mount_path != model::kDefaultMountPath) {
+  if (asked.box.mount_path != model::kDefaultMountPath) {
     refuse("Managed sandbox mount_path is runtime-owned");
   }
-  if (!is_within(asked.workdir, model::kDefaultMountPath)) {
+  if (!is_within(asked.command.workdir, model::kDefaultMountPath)) {
     refuse("Managed sandbox workdir must stay under /workspace");
   }
-  if (asked.host_path && *asked.host_path != workspace_path) {
+  if (asked.box.host_path && *asked.box.host_path != workspace_path) {
     refuse("Managed sandbox host_path is runtime-owned");
   }
   // Hosts before 0.7, which say which skill they mean, have no other mounts.
-  if (asked.mounting == model::Mounting::follows && !asked.extra_mounts.empty()) {
+  if (asked.mounting == model::Mounting::follows && !asked.box.extra_mounts.empty()) {
     refuse("Managed sandbox additional host mounts are disabled");
   }
-  check_mounts(asked.extra_mounts);
-  model::BoxSpec spec;
-  spec.cmd = std::move(asked.cmd);
-  spec.env = std::move(asked.env);
-  spec.workdir = std::move(asked.workdir);
-  spec.skill_name = std::move(asked.skill_name);
-  spec.extra_mounts = std::move(asked.extra_mounts);
-  spec.mounting = asked.mounting;
-  spec.timeout_sec = std::min(asked.timeout_sec, policy.max_timeout_sec);
-  spec.host_path = workspace_path;
-  spec.host_path_mode = model::MountMode::rw;
-  spec.persistent = true;
-  spec.cpus = policy.cpus;
-  spec.memory_mb = policy.memory_mb;
-  spec.pids_limit = policy.pids_limit;
-  spec.read_only_rootfs = policy.read_only_rootfs;
-  spec.workspace_quota_mb = policy.workspace_quota_mb;
-  return spec;
+  check_mounts(asked.box.extra_mounts);
+  model::BoxRequest request;
+  request.command = std::move(asked.command);
+  request.command.timeout_sec = std::min(request.command.timeout_sec, policy.max_timeout_sec);
+  request.mounting = asked.mounting;
+  request.box = {.host_path = workspace_path,
+                 .host_path_mode = model::MountMode::rw,
+                 .extra_mounts = std::move(asked.box.extra_mounts),
+                 .persistent = true,
+                 .cpus = policy.cpus,
+                 .memory_mb = policy.memory_mb,
+                 .pids_limit = policy.pids_limit,
+                 .read_only_rootfs = policy.read_only_rootfs,
+                 .workspace_quota_mb = policy.workspace_quota_mb};
+  return request;
 }
 
 }  // namespace caisson::session

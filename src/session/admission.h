@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/admission.h"
-#include "model/box_spec.h"
+#include "model/box_request.h"
 #include "session/tenancy.h"
 
 namespace caisson::session {
@@ -72,7 +72,7 @@ class Admission {
 // What a session of an admitted workspace gets, whatever was asked for: the policy's limits, and
 // one directory of the host. Throws admission_refused for what a tenant may not ask for. The
 // command, its environment and its directory below /workspace are the tenant's own.
-model::BoxSpec admitted_spec(model::BoxSpec asked, const model::AdmissionPolicy& policy,
-                             const std::string& workspace_path);
+model::BoxRequest admitted_request(model::BoxRequest asked, const model::AdmissionPolicy& policy,
+                                   const std::string& workspace_path);
 
 }  // namespace caisson::session

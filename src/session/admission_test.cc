@@ -153,44 +153,37 @@ TEST(Admission, GivesEveryTenantWhatThePolicySays) {
   model::AdmissionPolicy policy = required().policy;
   policy.memory_mb = 256;
   policy.workspace_quota_mb = 64;
-  model::BoxSpec asked;
-  asked.cmd = "true";
-  asked.env = {{"A", "b"}};
-  asked.workdir = "/workspace/sub";
-  asked.timeout_sec = 1000;
-  asked.cpus = 64;
-  asked.memory_mb = 1 << 20;
-  asked.image = "another";
-  asked.read_only_rootfs = false;
-  const model::BoxSpec spec = admitted_spec(asked, policy, "/srv/w");
-  EXPECT_EQ(spec.cmd, "true");
-  EXPECT_EQ(spec.env, asked.env);
-  EXPECT_EQ(spec.workdir, "/workspace/sub");
-  EXPECT_EQ(spec.timeout_sec, 120);
-  EXPECT_EQ(spec.cpus, 1.0);
-  EXPECT_EQ(spec.memory_mb, 256);
-  EXPECT_EQ(spec.image, model::kDefaultImage);
-  EXPECT_EQ(spec.host_path, "/srv/w");
-  EXPECT_TRUE(spec.read_only_rootfs);
-  EXPECT_TRUE(spec.persistent);
-  EXPECT_EQ(spec.workspace_quota_mb, 64);
+  model::BoxRequest asked;
+  asked.command = {
+      .cmd = "true", .workdir = "/workspace/sub", .timeout_sec = 1000, .env = {{"A", "b"}}};
+  asked.box = {.image = "another", .cpus = 64, .memory_mb = 1 << 20, .read_only_rootfs = false};
+  const model::BoxRequest admitted = admitted_request(asked, policy, "/srv/w");
+  asked.command.timeout_sec = 120;
+  EXPECT_EQ(admitted.command, asked.command);
+  EXPECT_EQ(admitted.box.cpus, 1.0);
+  EXPECT_EQ(admitted.box.memory_mb, 256);
+  EXPECT_EQ(admitted.box.image, model::kDefaultImage);
+  EXPECT_EQ(admitted.box.host_path, "/srv/w");
+  EXPECT_TRUE(admitted.box.read_only_rootfs);
+  EXPECT_TRUE(admitted.box.persistent);
+  EXPECT_EQ(admitted.box.workspace_quota_mb, 64);
 }
 
 TEST(Admission, RefusesWhatTenantsMayNotAskFor) {
   const auto sentence = [](const auto& change) {
-    model::BoxSpec asked;
+    model::BoxRequest asked;
     change(asked);
-    return sentence_of([&] { admitted_spec(asked, required().policy, "/srv/w"); });
+    return sentence_of([&] { admitted_request(asked, required().policy, "/srv/w"); });
   };
-  EXPECT_EQ(sentence([](auto& s) { s.network = model::NetworkMode::on; }),
+  EXPECT_EQ(sentence([](auto& s) { s.box.network = model::NetworkMode::on; }),
             refused("Managed sandbox network access is disabled"));
   EXPECT_EQ(sentence([](auto& s) {
-              s.extra_mounts = {{"/srv/x", "/x"}};
+              s.box.extra_mounts = {{"/srv/x", "/x"}};
               s.mounting = model::Mounting::follows;
             }),
             refused("Managed sandbox additional host mounts are disabled"));
   const auto mounted = [&](std::vector<model::MountSpec> mounts) {
-    return sentence([&](auto& s) { s.extra_mounts = std::move(mounts); });
+    return sentence([&](auto& s) { s.box.extra_mounts = std::move(mounts); });
   };
   const model::MountSpec fine{"/srv/x", "/workspace/x", model::MountMode::ro};
   EXPECT_EQ(mounted({fine}), "");
@@ -201,13 +194,13 @@ TEST(Admission, RefusesWhatTenantsMayNotAskFor) {
   EXPECT_EQ(mounted({{"/srv/x", "/workspace", model::MountMode::ro}}),
             refused("Managed sandbox additional mount targets must stay under /workspace"));
   EXPECT_EQ(mounted({257, fine}), refused("Managed sandbox accepts at most 256 read-only mounts"));
-  EXPECT_EQ(sentence([](auto& s) { s.mount_path = "/data"; }),
+  EXPECT_EQ(sentence([](auto& s) { s.box.mount_path = "/data"; }),
             refused("Managed sandbox mount_path is runtime-owned"));
-  EXPECT_EQ(sentence([](auto& s) { s.workdir = "/workspaces"; }),
+  EXPECT_EQ(sentence([](auto& s) { s.command.workdir = "/workspaces"; }),
             refused("Managed sandbox workdir must stay under /workspace"));
-  EXPECT_EQ(sentence([](auto& s) { s.host_path = "/srv/other"; }),
+  EXPECT_EQ(sentence([](auto& s) { s.box.host_path = "/srv/other"; }),
             refused("Managed sandbox host_path is runtime-owned"));
-  EXPECT_EQ(sentence([](auto& s) { s.host_path = "/srv/w"; }), "");
+  EXPECT_EQ(sentence([](auto& s) { s.box.host_path = "/srv/w"; }), "");
 }
 
 }  // namespace

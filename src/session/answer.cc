@@ -25,9 +25,9 @@ Answer read_answer(store::ExecutionRecord record) {
 }
 
 std::string request_hash(const ExecRequest& request) {
-  model::BoxSpec spec = request.spec;
-  spec.mounting = model::Mounting::fixed;  // whether mounts are named is not what the command is
-  const json::object canonical{{"spec", model::to_json(spec)},
+  model::BoxRequest asked = request.asked;
+  asked.mounting = model::Mounting::fixed;  // whether mounts are named is not what the command is
+  const json::object canonical{{"spec", model::to_json(asked)},
                                {"stdin", request.options.input},
                                {"on_timeout", to_string(request.options.on_timeout)},
                                {"kept", request.options.kept_without_caller()}};

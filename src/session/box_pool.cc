@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "model/image_name.h"
+#include "model/box_fields.h"
 
 namespace caisson::session {
 
@@ -17,24 +17,13 @@ constexpr auto kPatience = std::chrono::milliseconds(10);
 
 }  // namespace
 
-std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec) {
+std::optional<model::BoxSettings> shape_of(const model::BoxSettings& settings) {
   const auto shown = [](const model::MountSpec& mount) {
     return mount.mode != model::MountMode::none;
   };
-  if (spec.host_path && spec.host_path_mode != model::MountMode::none) return std::nullopt;
-  if (std::any_of(spec.extra_mounts.begin(), spec.extra_mounts.end(), shown)) return std::nullopt;
-  model::BoxSpec shape;
-  shape.session_id = "pool";
-  shape.network = spec.network;
-  // All spellings of the default image share a shelf.
-  if (!model::is_default_image(spec.image)) shape.image = spec.image;
-  shape.mount_path = spec.mount_path;
-  shape.workdir = spec.mount_path;
-  shape.cpus = spec.cpus;
-  shape.memory_mb = spec.memory_mb;
-  shape.pids_limit = spec.pids_limit;
-  shape.read_only_rootfs = spec.read_only_rootfs;
-  return shape;
+  if (settings.host_path && settings.host_path_mode != model::MountMode::none) return std::nullopt;
+  if (std::ranges::any_of(settings.extra_mounts, shown)) return std::nullopt;
+  return model::kind_of(settings);
 }
 
 BoxPool::BoxPool(const boost::asio::any_io_executor& executor, backend::Backend& backend,
@@ -43,14 +32,14 @@ BoxPool::BoxPool(const boost::asio::any_io_executor& executor, backend::Backend&
 
 void BoxPool::warm_up() {
   if (kinds_ == 0) return;
-  const model::BoxSpec shape = *shape_of(model::BoxSpec{});
+  const model::BoxSettings shape = *shape_of(model::BoxSettings{});
   kind_of(shape).being_made = true;
   tasks_.spawn("make the first box ahead", make(shape));
 }
 
-Task<ReadyBox> BoxPool::acquire(model::BoxSpec spec) {
-  const std::optional<model::BoxSpec> shape =
-      kinds_ > 0 && !stopping_ ? shape_of(spec) : std::nullopt;
+Task<ReadyBox> BoxPool::acquire(model::BoxSettings settings) {
+  const std::optional<model::BoxSettings> shape =
+      kinds_ > 0 && !stopping_ ? shape_of(settings) : std::nullopt;
   ReadyBox result;
   if (shape) {
     ReadyBox& ready = kind_of(*shape).ready;
@@ -62,13 +51,13 @@ Task<ReadyBox> BoxPool::acquire(model::BoxSpec spec) {
     co_return result;
   }
   ++misses_;
-  result.box = co_await backend_.create(std::move(spec));
+  result.box = co_await backend_.create(std::move(settings));
   co_return result;
 }
 
 // The shelf of that kind, now the first one. The last one makes room for a new kind; what is on it
 // ends with it.
-BoxPool::Kind& BoxPool::kind_of(const model::BoxSpec& shape) {
+BoxPool::Kind& BoxPool::kind_of(const model::BoxSettings& shape) {
   const auto found = std::find_if(shelves_.begin(), shelves_.end(),
                                   [&](const Kind& kind) { return kind.shape == shape; });
   if (found != shelves_.end()) {
@@ -80,7 +69,7 @@ BoxPool::Kind& BoxPool::kind_of(const model::BoxSpec& shape) {
   return shelves_.front();
 }
 
-void BoxPool::refill(const model::BoxSpec& shape) {
+void BoxPool::refill(const model::BoxSettings& shape) {
   Kind& kind = kind_of(shape);
   if (kind.being_made || (kind.ready.box && kind.ready.box->alive())) return;
   kind.being_made = true;
@@ -88,21 +77,21 @@ void BoxPool::refill(const model::BoxSpec& shape) {
 }
 
 // Whoever took the last one is about to use it, and would share the processors with us.
-Task<void> BoxPool::make_later(model::BoxSpec shape) {
+Task<void> BoxPool::make_later(model::BoxSettings shape) {
   boost::asio::steady_timer patience(executor_, kPatience);
   co_await patience.async_wait(boost::asio::use_awaitable);
   co_await make(std::move(shape));
 }
 
-Task<void> BoxPool::make(model::BoxSpec shape) {
+Task<void> BoxPool::make(model::BoxSettings shape) {
   ReadyBox made;
   std::string failure;
   try {
     if (stopping_) co_return;
-    model::BoxSpec spec = shape;
-    made.box = co_await backend_.create(std::move(spec));
-    ShellSettings settings{.workdir = shape.mount_path, .env = {}};
-    made.shell = co_await WaitingShell::start(*made.box, std::move(settings));
+    model::BoxSettings settings = shape;
+    made.box = co_await backend_.create(std::move(settings));
+    ShellSettings waiting{.workdir = shape.mount_path, .env = {}};
+    made.shell = co_await WaitingShell::start(*made.box, std::move(waiting));
   } catch (const Error& error) {
     failure = error.what();
   }

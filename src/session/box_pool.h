@@ -8,7 +8,7 @@
 #include "async/task.h"
 #include "async/task_group.h"
 #include "backend/backend.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "session/shell.h"
 
 namespace caisson::session {
@@ -31,7 +31,7 @@ class BoxPool {
   // Makes one of the default kind, in the background.
   void warm_up();
 
-  Task<ReadyBox> acquire(model::BoxSpec spec);
+  Task<ReadyBox> acquire(model::BoxSettings settings);
 
   Task<void> stop();
 
@@ -41,15 +41,15 @@ class BoxPool {
 
  private:
   struct Kind {
-    model::BoxSpec shape;
+    model::BoxSettings shape;
     ReadyBox ready;
     bool being_made = false;
   };
 
-  Kind& kind_of(const model::BoxSpec& shape);
-  void refill(const model::BoxSpec& shape);
-  Task<void> make_later(model::BoxSpec shape);
-  Task<void> make(model::BoxSpec shape);
+  Kind& kind_of(const model::BoxSettings& shape);
+  void refill(const model::BoxSettings& shape);
+  Task<void> make_later(model::BoxSettings shape);
+  Task<void> make(model::BoxSettings shape);
 
   backend::Backend& backend_;
   const std::size_t kinds_;
@@ -63,6 +63,6 @@ class BoxPool {
 
 // What decides how a box is made, with everything else at its default; nullopt for a box that shows
 // directories of the host.
-std::optional<model::BoxSpec> shape_of(const model::BoxSpec& spec);
+std::optional<model::BoxSettings> shape_of(const model::BoxSettings& settings);
 
 }  // namespace caisson::session

@@ -1,13 +1,13 @@
 #include "session/compare.h"
 
 #include <algorithm>
-#include <string_view>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <utility>
 
-#include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "model/image_name.h"
-#include "model/python_text.h"
+#include "model/box_fields.h"
 
 namespace caisson::session {
 
@@ -23,33 +23,16 @@ std::vector<model::MountSpec> without(std::vector<model::MountSpec> mounts,
   return mounts;
 }
 
-}  // namespace
-
-std::optional<std::string> first_conflict(const model::BoxSpec& existing,
-                                          const model::BoxSpec& wanted) {
-  if (existing.network != wanted.network) return str("network=", to_string(existing.network));
-  if (!model::is_same_image(existing.image, wanted.image)) return str("image=", existing.image);
-  if (existing.host_path != wanted.host_path) {
-    return str("host_path=", existing.host_path.value_or("None"));
-  }
-  if (existing.host_path_mode != wanted.host_path_mode) {
-    return str("host_path_mode=", to_string(existing.host_path_mode));
-  }
-  if (existing.mount_path != wanted.mount_path) return str("mount_path=", existing.mount_path);
-  if (existing.persistent != wanted.persistent) {
-    return str("persistent=", model::python_text(existing.persistent));
-  }
-  if (existing.cpus != wanted.cpus) return str("cpus=", model::python_text(existing.cpus));
-  if (existing.memory_mb != wanted.memory_mb) return str("memory_mb=", existing.memory_mb);
-  if (existing.pids_limit != wanted.pids_limit) return str("pids_limit=", existing.pids_limit);
-  if (existing.read_only_rootfs != wanted.read_only_rootfs) {
-    return str("read_only_rootfs=", model::python_text(existing.read_only_rootfs));
-  }
-  if (existing.workspace_quota_mb != wanted.workspace_quota_mb) {
-    return str("workspace_quota_mb=", existing.workspace_quota_mb);
-  }
-  return std::nullopt;
+// Text without quotes, and fractions as people write them.
+std::string shown(const boost::json::value& value) {
+  if (value.is_string()) return std::string(value.get_string());
+  if (!value.is_double()) return boost::json::serialize(value);
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value.get_double());
+  return {buffer, end};
 }
+
+}  // namespace
 
 std::vector<model::MountSpec> shown_mounts(const std::vector<model::MountSpec>& mounts) {
   std::vector<model::MountSpec> shown;
@@ -66,7 +49,7 @@ MountChanges mount_changes(const std::vector<model::MountSpec>& shown,
   return {.surplus = without(before, after), .missing = without(after, before)};
 }
 
-bool differs_in_plain_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted) {
+bool differs_in_plain_mounts(const model::BoxSettings& existing, const model::BoxSettings& wanted) {
   const MountChanges changes = mount_changes(existing.extra_mounts, wanted.extra_mounts);
   const auto all_artifacts = [](const std::vector<model::MountSpec>& mounts) {
     return std::ranges::all_of(mounts, &model::MountSpec::is_artifact);
@@ -74,17 +57,25 @@ bool differs_in_plain_mounts(const model::BoxSpec& existing, const model::BoxSpe
   return !all_artifacts(changes.surplus) || !all_artifacts(changes.missing);
 }
 
-void require_compatible(const model::BoxSpec& existing, const model::BoxSpec& wanted) {
-  if (const auto conflict = first_conflict(existing, wanted)) {
-    throw Error(ErrorCode::session_conflict, str("Box session ", printable(existing.session_id),
-                                                 " already exists with ", *conflict));
+SettingsConflict::SettingsConflict(std::string session_id, std::string setting,
+                                   boost::json::value existing)
+    : Error(ErrorCode::session_conflict,
+            str("session ", printable(session_id), " already exists with ", setting, "=",
+                printable(shown(existing)),
+                ": ask for the same, remove the session with `caisson rm ", printable(session_id),
+                "`, or choose another name")),
+      session_id_(std::move(session_id)),
+      setting_(std::move(setting)),
+      existing_(std::move(existing)) {}
+
+void require_compatible(const model::BoxSettings& existing, const model::BoxRequest& wanted) {
+  if (auto difference = model::first_difference(existing, wanted.box)) {
+    throw SettingsConflict(wanted.session_id, std::string(difference->name),
+                           std::move(difference->existing));
   }
-  if (wanted.mounting != model::Mounting::fixed || !differs_in_plain_mounts(existing, wanted)) {
-    return;
-  }
-  throw Error(ErrorCode::session_conflict,
-              "Box mounts differ from this session's immutable mount set; acquire a Box with a "
-              "distinct reuse key for different host mounts. The existing session was preserved.");
+  if (wanted.mounting != model::Mounting::fixed) return;
+  if (!differs_in_plain_mounts(existing, wanted.box)) return;
+  throw SettingsConflict(wanted.session_id, "extra_mounts", model::written(existing.extra_mounts));
 }
 
 }  // namespace caisson::session

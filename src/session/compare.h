@@ -1,19 +1,15 @@
 #pragma once
-#include <optional>
+#include <boost/json/value.hpp>
 #include <string>
 #include <vector>
 
-#include "model/box_spec.h"
+#include "base/error.h"
+#include "model/box_request.h"
 
 namespace caisson::session {
 
 // Whether a session's box is what a caller asks for. Settings of a single call (command, workdir,
 // env, timeout) never matter.
-
-// The first setting that differs, as "network=off" with the value the session has; nullopt when the
-// box will do. The order and the spelling of values are LangBot's.
-std::optional<std::string> first_conflict(const model::BoxSpec& existing,
-                                          const model::BoxSpec& wanted);
 
 // The extra mounts that are shown of these: each once, and none of mode `none`.
 std::vector<model::MountSpec> shown_mounts(const std::vector<model::MountSpec>& mounts);
@@ -28,10 +24,25 @@ MountChanges mount_changes(const std::vector<model::MountSpec>& shown,
                            const std::vector<model::MountSpec>& wanted);
 
 // Whether they differ in more than artifacts, which come and go.
-bool differs_in_plain_mounts(const model::BoxSpec& existing, const model::BoxSpec& wanted);
+bool differs_in_plain_mounts(const model::BoxSettings& existing, const model::BoxSettings& wanted);
 
-// Throws session_conflict, with the sentences of LangBot's runtime, when a session with the one
-// cannot be used by who asks for the other.
-void require_compatible(const model::BoxSpec& existing, const model::BoxSpec& wanted);
+// session_conflict: the session has another value of a setting. An interface with sentences of its
+// own makes them of its parts.
+class SettingsConflict : public Error {
+ public:
+  SettingsConflict(std::string session_id, std::string setting, boost::json::value existing);
+  const std::string& session_id() const { return session_id_; }
+  const std::string& setting() const { return setting_; }
+  const boost::json::value& existing() const { return existing_; }
+
+ private:
+  std::string session_id_;
+  std::string setting_;
+  boost::json::value existing_;
+};
+
+// Throws SettingsConflict when a session with these settings cannot be used by who asks for the
+// other ones.
+void require_compatible(const model::BoxSettings& existing, const model::BoxRequest& wanted);
 
 }  // namespace caisson::session

@@ -118,7 +118,7 @@ Task<Answer> Executions::wait_for(std::shared_ptr<Run> run) {
 }
 
 Task<Executions::Share> Executions::begin(ExecRequest request) {
-  Id id{request.spec.session_id, request.options.request_id};
+  Id id{request.asked.session_id, request.options.request_id};
   std::string hash = request_hash(request);
   expire();
   if (entries_.contains(id)) co_return co_await repeat(std::move(id), std::move(hash));

@@ -135,9 +135,9 @@ TEST_F(ExecutionsTest, RefuseAnIdThatBelongsToAnotherRequest) {
   start();
   got(keyed("k", kCount));
   std::vector<ExecRequest> others(5, keyed("k", kCount));
-  others[0].spec.cmd = "echo other";
+  others[0].asked.command.cmd = "echo other";
   others[1].options.input = "text";
-  others[2].spec.env = {{"A", "1"}};
+  others[2].asked.command.env = {{"A", "1"}};
   others[3].options.on_timeout = model::OnTimeout::end_command;
   others[4].options.on_disconnect = model::OnDisconnect::cancel;
   for (const ExecRequest& other : others) {
@@ -307,7 +307,7 @@ TEST_F(ExecutionsTest, LeaveNoRecordOfACommandWhoseSessionIsDeletedMeanwhile) {
 TEST_F(ExecutionsTest, OutliveASessionThatATimeoutEnds) {
   start();
   ExecRequest request = keyed("k", "echo begun; sleep 60");
-  request.spec.timeout_sec = 1;
+  request.asked.command.timeout_sec = 1;
   const Got first = got(request);
   EXPECT_THAT(first.text, HasSubstr(R"("status":"timed_out")"));
   EXPECT_FALSE(registry_->find("s"));
@@ -374,7 +374,7 @@ TEST_F(ExecutionsTest, EndWithTheLastCallerWhenThatWasAskedFor) {
 TEST_F(ExecutionsTest, AreNamedWhenTheyAreUnknown) {
   start();
   EXPECT_EQ(code_of_view("k"), ErrorCode::session_not_found);
-  await(registry_->create(spec_of("s")));
+  await(registry_->create(request_of("s")));
   EXPECT_EQ(code_of_view("k"), ErrorCode::not_found);
 }
 

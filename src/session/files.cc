@@ -240,7 +240,7 @@ Task<std::shared_ptr<Files::Download::Mover>> Files::start(Session::Use session,
   backend::ProcessSpec process;
   process.argv = {"/proc/self/fd/3", "files"};
   process.argv.insert(process.argv.end(), arguments.begin(), arguments.end());
-  process.cwd = session->spec().mount_path;
+  process.cwd = session->box_settings().mount_path;
   std::vector<UniqueFd> more;
   more.push_back(duplicate(program_.get(), "files"));
   backend::StartedCommand command =

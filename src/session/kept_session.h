@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "model/box_spec.h"
+#include "model/box_request.h"
 #include "model/timestamp.h"
 
 namespace caisson::session {
@@ -11,7 +11,8 @@ namespace caisson::session {
 // What the keeper holds of a session, besides the descriptors of its box: all that the next daemon
 // needs to go on with it.
 struct KeptSession {
-  model::BoxSpec spec;
+  std::string session_id;
+  model::BoxSettings settings;
   std::string box;  // the backend's description: see Backend::adopt()
   model::Timestamp created_at;
   model::Timestamp last_used_at;

@@ -127,7 +127,7 @@ Task<std::shared_ptr<ManagedProcess>> Processes::start(std::string session_id,
   const std::optional<Turns::Turn> turn = co_await turns->take();
   // Before anything is stopped for it.
   CommandQuestion question{.command = spec.command, .env = environment_of(spec), .cwd = spec.cwd};
-  question.tool_problem = co_await sessions_.provide(session->spec().image, spec.command);
+  question.tool_problem = co_await sessions_.provide(session->box_settings().image, spec.command);
   co_await session->require_command(std::move(question));
   if (const auto found = processes_.find(key); found != processes_.end()) {
     const std::shared_ptr<ManagedProcess> before = found->second;

@@ -23,7 +23,7 @@ class ProcessesTest : public SessionScene {
 
   void start(ProcessSettings settings) {
     await(registry_.start({}));
-    await(registry_.create(spec_of("s")));
+    await(registry_.create(request_of("s")));
     processes_.emplace(ProcessGround{.streams = {.executor = io_.get_executor(), .disk = disk_},
                                      .directory = directory_ / "processes"},
                        registry_, settings);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "session/compare.h"
+#include "session/tenancy.h"
 
 namespace caisson::session {
 
@@ -83,27 +84,27 @@ void Registry::throw_not_found(const std::string& id) {
   throw Error(ErrorCode::session_not_found, str("session ", printable(id), " not found"));
 }
 
-Task<SessionView> Registry::create(model::BoxSpec spec) {
-  std::string image = spec.image;
+Task<SessionView> Registry::create(model::BoxRequest request) {
+  std::string image = request.box.image;
   std::optional<Session::Use> use;
-  use.emplace(co_await get_or_create(std::move(spec)));
+  use.emplace(co_await get_or_create(std::move(request)));
   const std::shared_ptr<Session> session = use->get();
   use.reset();  // what is shown is how it is without us
   SessionView view = view_of(*session);
-  view.info.image = std::move(image);  // the caller's spelling of it, not that of who made it
+  view.info.box.image = std::move(image);  // the caller's spelling of it, not that of who made it
   co_return view;
 }
 
 Task<model::ExecResult> Registry::exec(ExecRequest request) {
-  if (request.spec.cmd.size() > settings_.max_command_bytes) {
+  if (request.asked.command.cmd.size() > settings_.max_command_bytes) {
     throw Error(ErrorCode::payload_too_large,
                 str("cmd is larger than ", settings_.max_command_bytes,
                     " bytes: put it into a file of the session and run that"));
   }
-  const std::string id = request.spec.session_id;
+  const std::string id = request.asked.session_id;
   const bool end_session = request.options.on_timeout == model::OnTimeout::end_session;
-  model::BoxSpec spec = request.spec;
-  const Session::Use session = co_await get_or_create(std::move(spec));
+  model::BoxRequest asked = request.asked;
+  const Session::Use session = co_await get_or_create(std::move(asked));
   model::ExecResult result = co_await session->exec(std::move(request));
   ++execs_;
   if (result.oom) ++ooms_;
@@ -118,8 +119,8 @@ Task<model::ExecResult> Registry::exec(ExecRequest request) {
   co_return result;
 }
 
-Task<Session::Use> Registry::get_or_create(model::BoxSpec spec) {
-  const std::string id = spec.session_id;
+Task<Session::Use> Registry::get_or_create(model::BoxRequest request) {
+  const std::string id = request.session_id;
   const EntryPtr entry = entry_of(id);
   std::optional<Turns::Turn> turn = co_await entry->operations.take();
   const Forget forget{*this, id, turn};
@@ -134,30 +135,30 @@ Task<Session::Use> Registry::get_or_create(model::BoxSpec spec) {
   // Of one that has no box there are only the settings of its last use, and the next may have
   // others.
   if (entry->session) {
-    require_compatible(entry->session->spec(), spec);
+    require_compatible(entry->session->box_settings(), request);
     if (entry->session->alive()) {
       Session::Use use(entry->session);
-      if (spec.mounting == model::Mounting::unsaid) co_return use;
+      if (request.mounting == model::Mounting::unsaid) co_return use;
       try {
-        co_await follow(use, spec.extra_mounts, false);
+        co_await follow(use, request.box.extra_mounts, false);
         co_return use;
       } catch (const Error& error) {
         // Hosts whose boxes follow expect another box where this one cannot.
         const bool can_follow = error.code() != ErrorCode::session_conflict;
-        if (can_follow || spec.mounting != model::Mounting::follows) throw;
+        if (can_follow || request.mounting != model::Mounting::follows) throw;
       }
     }
     const std::shared_ptr<Event> closed = begin_closing(entry);
     if (closed) co_await closed->wait();
   }
-  co_return Session::Use(co_await make_session(entry, std::move(spec)));
+  co_return Session::Use(co_await make_session(entry, std::move(request)));
 }
 
 // For the daemon after us, whether the box is there then or not.
 Task<void> Registry::note(const Session& session) {
   const model::SessionInfo info = session.info();
   store::SessionRecord record{.session_id = session.id(),
-                              .spec = session.spec(),
+                              .settings = session.box_settings(),
                               .backend_name = info.backend_name,
                               .backend_session_id = info.backend_session_id,
                               .created_at = info.created_at,
@@ -172,30 +173,27 @@ void Registry::check_capacity() const {
   }
 }
 
-Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::BoxSpec spec) {
+Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::BoxRequest request) {
   expire();
   check_capacity();
   const Counted counted(being_made_, made_);
   const Deadline started = Clock::now();
-  std::vector<model::MountSpec> wanted = spec.extra_mounts;
-  std::erase_if(spec.extra_mounts,
+  model::BoxSettings box = std::move(request.box);
+  box.name_space = name_space_of(request.session_id);
+  std::vector<model::MountSpec> wanted = box.extra_mounts;
+  std::erase_if(box.extra_mounts,
                 [](const model::MountSpec& mount) { return mount.is_artifact(); });
-  model::BoxSpec at_first = spec;
-  ReadyBox ready;
+  model::BoxSettings at_first = box;
+  ReadyBox ready = co_await pool_.acquire(std::move(at_first));
+  auto session =
+      std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
+                                std::move(request.session_id), std::move(box), std::move(ready));
   std::exception_ptr failure;
-  try {
-    ready = co_await pool_.acquire(std::move(at_first));
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (failure) throw_as_request_fault(failure);
-  auto session = std::make_shared<Session>(executor_, settings_, std::string(backend_.name()),
-                                           std::move(spec), std::move(ready));
   try {
     co_await session->follow(std::move(wanted), true);
     if (stopping_) throw Error(ErrorCode::runtime_unavailable, "Box runtime is shutting down");
     // Of a session that ends with the daemon there is nothing to keep.
-    if (store_ != nullptr && session->spec().persistent) {
+    if (store_ != nullptr && session->box_settings().persistent) {
       co_await note(*session);
     } else if (store_ != nullptr && entry->dormant) {
       co_await store_->remove_session(session->id());
@@ -205,7 +203,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   }
   if (failure) {
     co_await session->close();
-    throw_as_request_fault(failure);
+    std::rethrow_exception(failure);
   }
   entry->dormant.reset();
   entry->session = session;
@@ -241,7 +239,7 @@ Task<void> Registry::close(EntryPtr entry, std::shared_ptr<Session> session,
     co_await session->close();
     if (end_handler_) co_await end_handler_(id);
     // Persistent sessions outlive the daemon, not their deletion.
-    if (store_ != nullptr && session->spec().persistent && !stopping_) {
+    if (store_ != nullptr && session->box_settings().persistent && !stopping_) {
       co_await store_->remove_session(id);
     }
   } catch (const std::exception& error) {
@@ -307,7 +305,7 @@ Session::Use Registry::use(const std::string& id, bool touches) {
 
 SessionView Registry::view_of(const Session& session) {
   return {.info = session.info(),
-          .extra_mounts = session.spec().extra_mounts,
+          .extra_mounts = session.box_settings().extra_mounts,
           .alive = session.alive(),
           .in_use = session.in_use(),
           .execs = session.execs(),
@@ -328,7 +326,7 @@ std::optional<SessionView> Registry::find(const std::string& id) const {
   if (entry.session) return view_of(*entry.session);
   if (entry.returning) return view_of(*entry.returning);
   if (!entry.dormant) return std::nullopt;
-  SessionView view{.info = model::session_info_of(*entry.dormant),
+  SessionView view{.info = {.session_id = id, .box = *entry.dormant},
                    .extra_mounts = entry.dormant->extra_mounts,
                    .alive = false};
   view.info.backend_name = backend_.name();

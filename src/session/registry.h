@@ -76,9 +76,9 @@ class Registry {
     return backend_.provide(std::move(image), std::move(program));
   }
 
-  // The session of spec.session_id, made if there is none. Throws session_conflict when there is
+  // The session of that name, made if there is none. Throws session_conflict when there is
   // one with other settings, capacity_reached, and what the backend throws.
-  Task<SessionView> create(model::BoxSpec spec);
+  Task<SessionView> create(model::BoxRequest request);
 
   // Shows another directory of the host in a session that exists, or no longer; what runs in it
   // goes on. Throws session_not_found, session_conflict when it shows something else there or
@@ -146,10 +146,10 @@ class Registry {
     explicit Entry(const boost::asio::any_io_executor& executor) : operations(executor) {}
     Turns operations;  // get-or-create and delete, one at a time
     std::shared_ptr<Session> session;
-    std::shared_ptr<Returning> returning;   // until there is a session, or none
-    std::shared_ptr<Event> closing;         // while a former session's box is being ended
-    std::optional<model::BoxSpec> dormant;  // of a daemon before us, without a box
-    Deadline kept_use{};                    // the use that the keeper knows of
+    std::shared_ptr<Returning> returning;       // until there is a session, or none
+    std::shared_ptr<Event> closing;             // while a former session's box is being ended
+    std::optional<model::BoxSettings> dormant;  // of a daemon before us, without a box
+    Deadline kept_use{};                        // the use that the keeper knows of
   };
   using EntryPtr = std::shared_ptr<Entry>;
 
@@ -166,10 +166,10 @@ class Registry {
 
   EntryPtr entry_of(const std::string& id);
   void forget(const std::string& id);
-  Task<Session::Use> get_or_create(model::BoxSpec spec);
+  Task<Session::Use> get_or_create(model::BoxRequest request);
   Task<void> follow(const Session::Use& session, std::vector<model::MountSpec> mounts,
                     bool at_once);
-  Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxSpec spec);
+  Task<std::shared_ptr<Session>> make_session(EntryPtr entry, model::BoxRequest request);
   std::shared_ptr<Event> begin_closing(EntryPtr entry);
   Task<void> close(EntryPtr entry, std::shared_ptr<Session> session, std::shared_ptr<Event> done);
   Task<void> remove_if_there(std::string id);
@@ -188,7 +188,6 @@ class Registry {
   void end_if_expired(EntryPtr entry);
   bool is_expired(const Session& session) const;
   void check_capacity() const;
-  [[noreturn]] static void throw_as_request_fault(const std::exception_ptr& failure);
   [[noreturn]] static void throw_not_found(const std::string& id);
   static SessionView view_of(const Session& session);
 

@@ -27,7 +27,8 @@ void give_memory_back() {
 
 bool Registry::is_expired(const Session& session) const {
   if (session.in_use()) return false;
-  const auto limit = session.spec().persistent ? settings_.persistent_idle_limit : settings_.ttl;
+  const auto limit =
+      session.box_settings().persistent ? settings_.persistent_idle_limit : settings_.ttl;
   if (limit.count() <= 0) return false;
   return Clock::now() - session.last_used() > limit;
 }

@@ -26,7 +26,7 @@ Task<void> Registry::start(backend::KeptEntries kept) {
   if (store_ != nullptr) {
     for (store::SessionRecord& record : co_await store_->sessions()) {
       const EntryPtr entry = entry_of(record.session_id);
-      if (!entry->session && !entry->returning) entry->dormant = std::move(record.spec);
+      if (!entry->session && !entry->returning) entry->dormant = std::move(record.settings);
     }
   }
   for (const auto& [id, entry] : entries_) {
@@ -47,11 +47,11 @@ std::vector<std::string> Registry::announce(const backend::KeptEntries& kept) {
         throw Error(ErrorCode::protocol_error, "it is nothing that this version knows");
       }
       KeptSession told = read_kept_session(entry.data);
-      if (name != kept_session_name(told.spec.session_id)) {
+      if (name != kept_session_name(told.session_id)) {
         throw Error(ErrorCode::protocol_error, "it is kept under the name of another");
       }
       boxes.push_back(told.box);
-      const EntryPtr named = entry_of(told.spec.session_id);
+      const EntryPtr named = entry_of(told.session_id);
       named->returning = std::make_shared<Returning>(executor_, std::move(told));
       ++returning_;
     } catch (const Error& error) {
@@ -73,9 +73,9 @@ Task<void> Registry::adopt(std::string id, std::vector<UniqueFd> fds) {
   std::unique_ptr<backend::Box> box;
   std::string lost;
   try {
-    model::BoxSpec spec = returning->told.spec;
+    model::BoxSettings settings = returning->told.settings;
     std::string description = returning->told.box;
-    box = co_await backend_.adopt(std::move(spec), std::move(description), std::move(fds));
+    box = co_await backend_.adopt(std::move(settings), std::move(description), std::move(fds));
   } catch (const Error& error) {
     lost = error.what();
   }
@@ -89,7 +89,8 @@ Task<void> Registry::adopt(std::string id, std::vector<UniqueFd> fds) {
     log::info("session taken over", "session", id, "box", entry->session->box().id());
   } else {
     lose(kept_session_name(id), lost);
-    if (store_ != nullptr && returning->told.spec.persistent) entry->dormant = returning->told.spec;
+    const model::BoxSettings& settings = returning->told.settings;
+    if (store_ != nullptr && settings.persistent) entry->dormant = settings;
   }
   if (return_handler_) return_handler_(id, entry->session);
   entry->returning.reset();
@@ -111,13 +112,14 @@ Task<void> Registry::wait_for_return(EntryPtr entry) {
 }
 
 SessionView Registry::view_of(const Returning& returning) const {
-  SessionView view{.info = model::session_info_of(returning.told.spec),
-                   .extra_mounts = returning.told.spec.extra_mounts,
+  const KeptSession& told = returning.told;
+  SessionView view{.info = {.session_id = told.session_id, .box = told.settings},
+                   .extra_mounts = told.settings.extra_mounts,
                    .returning = true,
-                   .execs = returning.told.execs};
+                   .execs = told.execs};
   view.info.backend_name = backend_.name();
-  view.info.created_at = returning.told.created_at;
-  view.info.last_used_at = returning.told.last_used_at;
+  view.info.created_at = told.created_at;
+  view.info.last_used_at = told.last_used_at;
   return view;
 }
 

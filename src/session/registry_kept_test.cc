@@ -35,20 +35,20 @@ class SlowToAdopt final : public backend::Backend {
 
   std::string_view name() const override { return real_.name(); }
   Task<backend::BackendStatus> status() override { return real_.status(); }
-  Task<std::unique_ptr<backend::Box>> create(model::BoxSpec spec) override {
-    return real_.create(std::move(spec));
+  Task<std::unique_ptr<backend::Box>> create(model::BoxSettings settings) override {
+    return real_.create(std::move(settings));
   }
   Task<void> begin_adoption(std::vector<std::string> descriptions) override {
     announced = std::move(descriptions);
     co_return;
   }
-  Task<std::unique_ptr<backend::Box>> adopt(model::BoxSpec spec, std::string description,
+  Task<std::unique_ptr<backend::Box>> adopt(model::BoxSettings settings, std::string description,
                                             std::vector<UniqueFd>) override {
     if (const auto held = held_.find(description); held != held_.end()) {
       co_await held->second.wait();
     }
     if (lost_.contains(description)) throw Error(ErrorCode::box_lost, "it has ended");
-    co_return co_await real_.create(std::move(spec));
+    co_return co_await real_.create(std::move(settings));
   }
   void set_mount_rules(MountRulesOf) override {}
   void abandon() override {}
@@ -80,7 +80,7 @@ class RegistryKeptTest : public SessionScene {
     backend::KeptEntries entries;
     for (const std::string& id : ids) {
       KeptSession session;
-      session.spec = spec_of(id);
+      session.session_id = id;
       session.box = "box of " + id;
       session.last_used = Clock::now();
       entries[kept_session_name(id)] = {.data = to_text(session), .fds = {}};
@@ -125,8 +125,8 @@ TEST_F(RegistryKeptTest, SessionsThatMayComeBackCountAsTaken) {
   settings_.max_sessions = 2;
   slow_.hold("box of a");
   start({"a"});
-  await(registry_->create(spec_of("b")));
-  EXPECT_EQ(end(begin(registry_->create(spec_of("c")))).code, ErrorCode::capacity_reached);
+  await(registry_->create(request_of("b")));
+  EXPECT_EQ(end(begin(registry_->create(request_of("c")))).code, ErrorCode::capacity_reached);
   slow_.release("box of a");
   await(registry_->wait_for("a"));
 }

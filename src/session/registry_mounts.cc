@@ -9,19 +9,9 @@
 
 namespace caisson::session {
 
-// To LangBot's clients a mount that may not be is a fault of the request.
-void Registry::throw_as_request_fault(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::mount_refused) throw;
-    throw Error(ErrorCode::validation_error, error.what());
-  }
-}
-
 Task<void> Registry::follow(const Session::Use& session, std::vector<model::MountSpec> mounts,
                             bool at_once) {
-  if (mount_changes(session->spec().extra_mounts, mounts).empty()) co_return;
+  if (mount_changes(session->box_settings().extra_mounts, mounts).empty()) co_return;
   std::exception_ptr failure;
   try {
     co_await session->follow(std::move(mounts), at_once);
@@ -29,8 +19,8 @@ Task<void> Registry::follow(const Session::Use& session, std::vector<model::Moun
     failure = std::current_exception();
   }
   keep(*session);
-  if (store_ != nullptr && session->spec().persistent) co_await note(*session);
-  if (failure) throw_as_request_fault(failure);
+  if (store_ != nullptr && session->box_settings().persistent) co_await note(*session);
+  if (failure) std::rethrow_exception(failure);
 }
 
 Task<SessionView> Registry::change_mounts(std::string id, ChangeMounts change) {
@@ -44,7 +34,7 @@ Task<SessionView> Registry::change_mounts(std::string id, ChangeMounts change) {
   const std::shared_ptr<Session> session = entry->session;
   {
     const Session::Use use(session);
-    std::vector<model::MountSpec> mounts = session->spec().extra_mounts;
+    std::vector<model::MountSpec> mounts = session->box_settings().extra_mounts;
     change(mounts);
     co_await follow(use, std::move(mounts), true);
   }

@@ -16,7 +16,6 @@
 namespace caisson::session {
 namespace {
 
-using model::BoxSpec;
 using model::Mounting;
 using model::MountMode;
 using model::MountSpec;
@@ -45,8 +44,8 @@ class RegistryMounts : public SessionScene {
 
   ExecRequest request(std::string cmd, std::vector<MountSpec> mounts, Mounting mounting) {
     ExecRequest request = command("a", std::move(cmd));
-    request.spec.extra_mounts = std::move(mounts);
-    request.spec.mounting = mounting;
+    request.asked.box.extra_mounts = std::move(mounts);
+    request.asked.mounting = mounting;
     return request;
   }
   std::string exec(std::string cmd, std::vector<MountSpec> mounts,
@@ -107,9 +106,8 @@ TEST_F(RegistryMounts, OtherPlainMountsAreAConflictThatKeepsTheSession) {
   const auto outcome =
       end(begin(registry_->exec(request("true", {plain_mount("two")}, Mounting::fixed))));
   EXPECT_EQ(outcome.code, ErrorCode::session_conflict);
-  EXPECT_EQ(outcome.message,
-            "Box mounts differ from this session's immutable mount set; acquire a Box with a "
-            "distinct reuse key for different host mounts. The existing session was preserved.");
+  EXPECT_TRUE(outcome.message.starts_with("session a already exists with extra_mounts="))
+      << outcome.message;
   EXPECT_EQ(exec("cat /tmp/kept; cat /workspace/one/f", {one}), "kept\none");
   EXPECT_EQ(exec("cat /tmp/kept", {one, one, {"/srv", "/workspace/x", MountMode::none}}), "kept");
 }

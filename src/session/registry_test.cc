@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/str.h"
 #include "session/scene_for_test.h"
 
 namespace caisson::session {
 namespace {
 
-using model::BoxSpec;
+using model::BoxRequest;
+using model::BoxSettings;
 using model::ExecResult;
 using testing::HasSubstr;
 
@@ -93,27 +95,30 @@ TEST_F(RegistryTest, LetsOtherSessionsGoOnWhileOneIsBusyOrBeingMade) {
 
 TEST_F(RegistryTest, NamesTheFirstSettingThatDiffers) {
   start(plain());
-  await(registry_->create(spec_of("a")));
-  const std::pair<std::function<void(BoxSpec&)>, std::string> rows[] = {
-      {[](BoxSpec& s) { s.network = model::NetworkMode::on; }, "network=off"},
-      {[](BoxSpec& s) { s.image = "other"; }, "image=rockchin/langbot-sandbox:latest"},
-      {[](BoxSpec& s) { s.host_path = "/tmp"; }, "host_path=None"},
-      {[](BoxSpec& s) { s.host_path_mode = model::MountMode::ro; }, "host_path_mode=rw"},
-      {[](BoxSpec& s) { s.mount_path = "/code"; }, "mount_path=/workspace"},
-      {[](BoxSpec& s) { s.persistent = true; }, "persistent=False"},
-      {[](BoxSpec& s) { s.cpus = 0.5; }, "cpus=1.0"},
-      {[](BoxSpec& s) { s.memory_mb = 64; }, "memory_mb=512"},
-      {[](BoxSpec& s) { s.pids_limit = 9; }, "pids_limit=128"},
-      {[](BoxSpec& s) { s.read_only_rootfs = false; }, "read_only_rootfs=True"},
-      {[](BoxSpec& s) { s.workspace_quota_mb = 5; }, "workspace_quota_mb=0"},
+  await(registry_->create(request_of("a")));
+  const std::pair<std::function<void(BoxSettings&)>, std::string> rows[] = {
+      {[](BoxSettings& s) { s.network = model::NetworkMode::on; }, "network=off"},
+      {[](BoxSettings& s) { s.image = "other"; }, str("image=", model::kDefaultImage)},
+      {[](BoxSettings& s) { s.host_path = "/tmp"; }, "host_path=null"},
+      {[](BoxSettings& s) { s.host_path_mode = model::MountMode::ro; }, "host_path_mode=rw"},
+      {[](BoxSettings& s) { s.mount_path = "/code"; }, "mount_path=/workspace"},
+      {[](BoxSettings& s) { s.persistent = true; }, "persistent=false"},
+      {[](BoxSettings& s) { s.cpus = 0.5; }, "cpus=1"},
+      {[](BoxSettings& s) { s.memory_mb = 64; }, "memory_mb=512"},
+      {[](BoxSettings& s) { s.pids_limit = 9; }, "pids_limit=128"},
+      {[](BoxSettings& s) { s.read_only_rootfs = false; }, "read_only_rootfs=true"},
+      {[](BoxSettings& s) { s.workspace_quota_mb = 5; }, "workspace_quota_mb=0"},
   };
   // Each row with all rows after it: the first one is named.
   for (std::size_t first = 0; first < std::size(rows); ++first) {
-    BoxSpec spec = spec_of("a");
-    for (std::size_t i = first; i < std::size(rows); ++i) rows[i].first(spec);
-    const auto outcome = end(begin(registry_->create(spec)));
+    BoxRequest request = request_of("a");
+    for (std::size_t i = first; i < std::size(rows); ++i) rows[i].first(request.box);
+    const auto outcome = end(begin(registry_->create(request)));
     EXPECT_EQ(outcome.code, ErrorCode::session_conflict);
-    EXPECT_EQ(outcome.message, "Box session a already exists with " + rows[first].second);
+    EXPECT_EQ(
+        outcome.message,
+        str("session a already exists with ", rows[first].second,
+            ": ask for the same, remove the session with `caisson rm a`, or choose another name"));
   }
   EXPECT_EQ(backend_.boxes().size(), 1u);
 }
@@ -125,18 +130,18 @@ TEST_F(RegistryTest, TakesOneImageForTheSameInEverySpelling) {
   const std::string spellings[] = {"docker.io/rockchin/langbot-sandbox:v1", "host",
                                    std::string(model::kDefaultImage)};
   for (const std::string& spelling : spellings) {
-    BoxSpec spec = spec_of("a");
-    spec.image = spelling;
+    BoxRequest request = request_of("a");
+    request.box.image = spelling;
     // A host compares what it is told with what it asked for.
-    EXPECT_EQ(await(registry_->create(spec)).info.image, spelling);
+    EXPECT_EQ(await(registry_->create(request)).info.box.image, spelling);
   }
   EXPECT_EQ(registry_->status().sessions, 1u);
-  EXPECT_EQ(registry_->get("a").info.image, spellings[0]);
+  EXPECT_EQ(registry_->get("a").info.box.image, spellings[0]);
   drive([&] { return registry_->status().pooled_boxes == 1; });
   const std::uint64_t hits = registry_->status().pool_hits;
-  BoxSpec other = spec_of("b");
-  other.image = "rockchin/langbot-sandbox@sha256:00";
-  EXPECT_EQ(await(registry_->create(other)).info.image, other.image);
+  BoxRequest other = request_of("b");
+  other.box.image = "rockchin/langbot-sandbox@sha256:00";
+  EXPECT_EQ(await(registry_->create(other)).info.box.image, other.box.image);
   EXPECT_EQ(registry_->status().pool_hits, hits + 1);
 }
 
@@ -144,9 +149,9 @@ TEST_F(RegistryTest, DoesNotMindWhatBelongsToASingleCall) {
   start(plain());
   exec("a", "echo 1 > /workspace/kept");
   ExecRequest request = command("a", "cat /workspace/kept; echo $NAME; pwd");
-  request.spec.env = {{"NAME", "value"}};
-  request.spec.workdir = "/workspace/below";
-  request.spec.timeout_sec = 7;
+  request.asked.command.env = {{"NAME", "value"}};
+  request.asked.command.workdir = "/workspace/below";
+  request.asked.command.timeout_sec = 7;
   EXPECT_EQ(await(registry_->exec(std::move(request))).out, "1\nvalue\n/workspace/below");
 }
 
@@ -174,7 +179,7 @@ TEST_F(RegistryTest, TellsACommandThatItsBoxEnded) {
 TEST_F(RegistryTest, EndsTheSessionOfACommandThatTimesOut) {
   start(plain());
   ExecRequest request = command("a", "echo begun; sleep 60");
-  request.spec.timeout_sec = 1;
+  request.asked.command.timeout_sec = 1;
   const ExecResult result = await(registry_->exec(std::move(request)));
   EXPECT_EQ(result.status, model::ExecStatus::timed_out);
   EXPECT_EQ(result.exit_code, std::nullopt);
@@ -188,7 +193,7 @@ TEST_F(RegistryTest, EndsOnlyTheCommandWhenTheCallerAskedForThat) {
   start(plain());
   exec("a", "echo 1 > kept");
   ExecRequest request = command("a", "sleep 60");
-  request.spec.timeout_sec = 1;
+  request.asked.command.timeout_sec = 1;
   request.options.on_timeout = model::OnTimeout::end_command;
   EXPECT_EQ(await(registry_->exec(std::move(request))).status, model::ExecStatus::timed_out);
   EXPECT_EQ(exec("a", "cat kept").out, "1");
@@ -197,7 +202,7 @@ TEST_F(RegistryTest, EndsOnlyTheCommandWhenTheCallerAskedForThat) {
 TEST_F(RegistryTest, DeletingWaitsForACreationThatIsUnderWay) {
   start(plain());
   backend_.hold_creates();
-  const auto creating = begin(registry_->create(spec_of("a")));
+  const auto creating = begin(registry_->create(request_of("a")));
   drive([&] { return backend_.held_creates() == 1; });
   const auto removing = begin(registry_->remove("a"));
   backend_.release_creates();
@@ -209,7 +214,7 @@ TEST_F(RegistryTest, DeletingWaitsForACreationThatIsUnderWay) {
 
 TEST_F(RegistryTest, OfTwoDeletionsOneFindsNothing) {
   start(plain());
-  await(registry_->create(spec_of("a")));
+  await(registry_->create(request_of("a")));
   const auto first = begin(registry_->remove("a"));
   const auto second = begin(registry_->remove("a"));
   EXPECT_FALSE(end(first).code);
@@ -222,24 +227,24 @@ TEST_F(RegistryTest, CountsWhatIsBeingMadeAgainstItsCapacity) {
   settings.max_sessions = 2;
   start(settings);
   backend_.hold_creates();
-  const auto a = begin(registry_->create(spec_of("a")));
-  const auto b = begin(registry_->create(spec_of("b")));
+  const auto a = begin(registry_->create(request_of("a")));
+  const auto b = begin(registry_->create(request_of("b")));
   drive([&] { return backend_.held_creates() == 2; });
-  const auto c = end(begin(registry_->create(spec_of("c"))));
+  const auto c = end(begin(registry_->create(request_of("c"))));
   EXPECT_EQ(c.code, ErrorCode::capacity_reached);
   EXPECT_EQ(c.message, "Box session capacity reached (2)");
   backend_.release_creates();
   EXPECT_FALSE(end(a).code);
   EXPECT_FALSE(end(b).code);
   await(registry_->remove("a"));
-  await(registry_->create(spec_of("c")));
+  await(registry_->create(request_of("c")));
 }
 
 TEST_F(RegistryTest, LeavesNothingOfACreationThatFails) {
   start(plain());
   backend_.fail_next_create(Error(ErrorCode::mount_refused, "no"));
   const auto outcome = end(begin(registry_->exec(command("a", "true"))));
-  EXPECT_EQ(outcome.code, ErrorCode::validation_error);
+  EXPECT_EQ(outcome.code, ErrorCode::mount_refused);
   EXPECT_FALSE(registry_->find("a"));
   EXPECT_EQ(registry_->status().being_made, 0u);
   EXPECT_EQ(exec("a", "echo now").out, "now");
@@ -270,8 +275,8 @@ TEST_F(RegistryTest, ExpiresSessionsThatNobodyUses) {
   settings.ttl = std::chrono::seconds(1);
   start(settings);
   exec("idle", "true");
-  BoxSpec persistent = spec_of("kept");
-  persistent.persistent = true;
+  BoxRequest persistent = request_of("kept");
+  persistent.box.persistent = true;
   await(registry_->create(persistent));
   const auto busy = begin(registry_->exec(command("busy", "sleep 600")));
   drive([&] { return registry_->find("busy") && registry_->get("busy").in_use; });
@@ -323,11 +328,11 @@ TEST_F(RegistryTest, SurvivesFiftyOperationsOnOneName) {
   std::vector<std::shared_ptr<Outcome<int>>> all;
   auto one = [this](int i) -> Task<void> {
     ExecRequest request = command("a", "echo x");
-    BoxSpec spec = spec_of("a");
+    BoxRequest asked = request_of("a");
     if (i % 3 == 0) {
       co_await registry_->exec(std::move(request));
     } else if (i % 3 == 1) {
-      co_await registry_->create(std::move(spec));
+      co_await registry_->create(std::move(asked));
     } else {
       co_await registry_->remove("a");
     }

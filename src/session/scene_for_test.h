@@ -21,15 +21,15 @@ namespace caisson::session {
 
 inline constexpr auto kDeadline = std::chrono::seconds(20);
 
-inline model::BoxSpec spec_of(std::string id, std::string cmd = "") {
-  model::BoxSpec spec;
-  spec.session_id = std::move(id);
-  spec.cmd = std::move(cmd);
-  return spec;
+inline model::BoxRequest request_of(std::string id, std::string cmd = "") {
+  model::BoxRequest request;
+  request.session_id = std::move(id);
+  request.command.cmd = std::move(cmd);
+  return request;
 }
 
 inline ExecRequest command(std::string id, std::string cmd) {
-  return {.spec = spec_of(std::move(id), std::move(cmd)), .options = {}};
+  return {.asked = request_of(std::move(id), std::move(cmd)), .options = {}};
 }
 
 // What an operation came to, when it has ended.

@@ -22,11 +22,12 @@ std::int64_t milliseconds(std::chrono::microseconds time) {
 }  // namespace
 
 Session::Session(const boost::asio::any_io_executor& executor, const Settings& settings,
-                 std::string backend_name, model::BoxSpec spec, ReadyBox ready)
+                 std::string backend_name, std::string id, model::BoxSettings box, ReadyBox ready)
     : executor_(executor),
       settings_(settings),
       backend_name_(std::move(backend_name)),
-      spec_(std::move(spec)),
+      id_(std::move(id)),
+      box_settings_(std::move(box)),
       box_(std::move(ready.box)),
       parked_(std::move(ready.shell)),
       parked_at_(Clock::now()),
@@ -40,8 +41,8 @@ Session::Session(const boost::asio::any_io_executor& executor, const Settings& s
 
 Session::Session(const boost::asio::any_io_executor& executor, const Settings& settings,
                  std::string backend_name, KeptSession kept, std::unique_ptr<backend::Box> box)
-    : Session(executor, settings, std::move(backend_name), std::move(kept.spec),
-              ReadyBox{.box = std::move(box), .shell = {}}) {
+    : Session(executor, settings, std::move(backend_name), std::move(kept.session_id),
+              std::move(kept.settings), ReadyBox{.box = std::move(box), .shell = {}}) {
   created_at_ = kept.created_at;
   last_used_at_ = kept.last_used_at;
   last_used_ = std::min(kept.last_used, Clock::now());
@@ -49,7 +50,8 @@ Session::Session(const boost::asio::any_io_executor& executor, const Settings& s
 }
 
 KeptSession Session::kept(const backend::Handover& handover) const {
-  return {.spec = spec_,
+  return {.session_id = id_,
+          .settings = box_settings_,
           .box = handover.description,
           .created_at = created_at_,
           .last_used_at = last_used_at_,
@@ -58,7 +60,9 @@ KeptSession Session::kept(const backend::Handover& handover) const {
 }
 
 model::SessionInfo Session::info() const {
-  model::SessionInfo info = model::session_info_of(spec_);
+  model::SessionInfo info;
+  info.session_id = id_;
+  info.box = box_settings_;
   info.backend_name = backend_name_;
   info.backend_session_id = box_->id();
   info.created_at = created_at_;
@@ -77,7 +81,7 @@ void Session::throw_closed() const {
 
 Task<void> Session::follow(std::vector<model::MountSpec> wanted, bool at_once) {
   const std::shared_ptr<Session> self = shared_from_this();
-  std::vector<model::MountSpec>& shown = spec_.extra_mounts;
+  std::vector<model::MountSpec>& shown = box_settings_.extra_mounts;
   const MountChanges changes = mount_changes(shown, wanted);
   std::vector<model::MountSpec> surplus = changes.surplus;
   for (const model::MountSpec& mount : changes.missing) {
@@ -88,7 +92,7 @@ Task<void> Session::follow(std::vector<model::MountSpec> wanted, bool at_once) {
       std::erase(shown, *in_the_way);
       surplus.erase(in_the_way);
     }
-    co_await box_->show(spec_, mount);
+    co_await box_->show(box_settings_, mount);
     shown.push_back(mount);
   }
   for (const model::MountSpec& mount : surplus) {
@@ -139,18 +143,19 @@ void Session::park_soon(std::uint64_t after) {
 // A shell that was gone before it read its command leaves nothing done: another one gets it.
 Task<backend::RunResult> Session::run(ExecRequest& request) {
   const bool with_input = !request.options.input.empty();
-  ShellSettings wanted{.workdir = request.spec.workdir,
-                       .env = request.spec.env,
+  ShellSettings wanted{.workdir = request.asked.command.workdir,
+                       .env = request.asked.command.env,
                        .input = with_input ? backend::Input::pipe : backend::Input::none};
   next_settings_ = wanted;
-  const backend::RunOptions options{.input = request.options.input,
-                                    .timeout = std::chrono::seconds(request.spec.timeout_sec),
-                                    .output_limit = settings_.max_output_bytes,
-                                    .viewer = request.viewer,
-                                    .cancellation = request.cancellation};
+  const backend::RunOptions options{
+      .input = request.options.input,
+      .timeout = std::chrono::seconds(request.asked.command.timeout_sec),
+      .output_limit = settings_.max_output_bytes,
+      .viewer = request.viewer,
+      .cancellation = request.cancellation};
   WaitingShell parked = std::exchange(parked_, {});
   if (parked && parked.settings() == wanted) {
-    if (std::optional<backend::StartedCommand> woken = parked.give(request.spec.cmd)) {
+    if (std::optional<backend::StartedCommand> woken = parked.give(request.asked.command.cmd)) {
       if (request.begun) *request.begun = true;
       notice_scarcity(*woken);
       park_soon(woken->process->id());
@@ -161,7 +166,7 @@ Task<backend::RunResult> Session::run(ExecRequest& request) {
   }
   parked = {};
   backend::StartedCommand command =
-      co_await start_shell(*box_, std::move(wanted), request.spec.cmd);
+      co_await start_shell(*box_, std::move(wanted), request.asked.command.cmd);
   if (request.begun) *request.begun = true;
   notice_scarcity(command);
   park_soon(command.process->id());
@@ -215,7 +220,7 @@ model::ExecResult Session::result_of(const ExecRequest& request,
   if (run.timed_out) {
     result.status = model::ExecStatus::timed_out;
     if (result.err.empty()) {
-      result.err = str("Command timed out after ", request.spec.timeout_sec, " seconds.");
+      result.err = str("Command timed out after ", request.asked.command.timeout_sec, " seconds.");
     }
     if (!run.box_lost.empty()) {
       result.box_lost = lost_sentence(run.box_lost);
@@ -226,7 +231,7 @@ model::ExecResult Session::result_of(const ExecRequest& request,
     if (run.exit.signal != 0) result.signal = run.exit.signal;
   }
   result.oom = run.exit.oom_kills > 0;
-  if (result.oom) result.oom_limit_mb = spec_.memory_mb;
+  if (result.oom) result.oom_limit_mb = box_settings_.memory_mb;
   result.cpu_ms = milliseconds(run.exit.user_time + run.exit.system_time);
   result.peak_memory_bytes = static_cast<std::int64_t>(run.exit.peak_memory_bytes);
   return result;
@@ -241,7 +246,7 @@ Task<backend::StartedCommand> Session::start_beside(backend::ProcessSpec process
 Task<void> Session::require_command(CommandQuestion question) {
   const std::shared_ptr<Session> self = shared_from_this();
   check_open();
-  question.default_image = model::is_default_image(spec_.image);
+  question.default_image = model::is_default_image(box_settings_.image);
   const std::optional<std::string> refusal = co_await why_not_startable(*box_, std::move(question));
   if (closed_) throw_closed();
   if (refusal) throw Error(ErrorCode::command_not_started, *refusal);

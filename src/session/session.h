@@ -39,9 +39,9 @@ struct Settings {
   std::size_t scarce_descriptor = std::numeric_limits<std::size_t>::max();
 };
 
-// One exec: which session and box (spec), the command in it (spec.cmd), and what is ours.
+// One exec: which session and box, the command in it, and how it is to be run.
 struct ExecRequest {
-  model::BoxSpec spec;
+  model::BoxRequest asked;
   model::ExecOptions options;
   std::shared_ptr<backend::OutputViewer> viewer = nullptr;
   std::shared_ptr<Cancellation> cancellation = nullptr;
@@ -53,13 +53,13 @@ struct ExecRequest {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(const boost::asio::any_io_executor& executor, const Settings& settings,
-          std::string backend_name, model::BoxSpec spec, ReadyBox ready);
+          std::string backend_name, std::string id, model::BoxSettings box, ReadyBox ready);
   // One that a daemon before us had.
   Session(const boost::asio::any_io_executor& executor, const Settings& settings,
           std::string backend_name, KeptSession kept, std::unique_ptr<backend::Box> box);
 
-  const model::BoxSpec& spec() const { return spec_; }
-  const std::string& id() const { return spec_.session_id; }
+  const std::string& id() const { return id_; }
+  const model::BoxSettings& box_settings() const { return box_settings_; }
   model::SessionInfo info() const;
   const backend::Box& box() const { return *box_; }
   // For the daemon after us; `handover` is that of the box.
@@ -146,7 +146,8 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::any_io_executor executor_;
   const Settings& settings_;
   const std::string backend_name_;
-  model::BoxSpec spec_;  // only its extra mounts ever change
+  const std::string id_;
+  model::BoxSettings box_settings_;  // only its extra mounts ever change
   std::unique_ptr<backend::Box> box_;
   WaitingShell parked_;
   Deadline parked_at_{};

@@ -36,7 +36,7 @@ class PlayedBox final : public backend::Box {
     co_return std::make_unique<NoProcess>();
   }
   Task<backend::BoxUsage> usage() override { co_return backend::BoxUsage{}; }
-  Task<void> show(model::BoxSpec, model::MountSpec) override { co_return; }
+  Task<void> show(model::BoxSettings, model::MountSpec) override { co_return; }
   Task<void> hide(model::MountSpec) override { co_return; }
   std::optional<backend::Handover> handover() const override { return std::nullopt; }
   std::unique_ptr<backend::Process> find_process(std::uint64_t) override { return nullptr; }

@@ -75,6 +75,11 @@ std::optional<Placement> find_placement(std::string_view session_id) {
                    .name = std::string(rest.substr(dash + 1))};
 }
 
+std::string name_space_of(std::string_view session_id) {
+  const std::optional<Placement> placement = find_placement(session_id);
+  return placement ? placement->name_space : std::string();
+}
+
 bool GenerationFence::advance(const std::string& name_space, std::int64_t generation,
                               std::size_t capacity) {
   const auto found = highest_.find(name_space);

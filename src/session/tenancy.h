@@ -37,6 +37,7 @@ struct Placement {
   std::string name;
 };
 std::optional<Placement> find_placement(std::string_view session_id);
+std::string name_space_of(std::string_view session_id);  // empty: it is no tenant's
 
 // The highest generation seen of each workspace: whoever acts for a lower one has been replaced.
 // Filed under namespaces, so that the names of sessions are enough to know it again.

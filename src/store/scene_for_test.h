@@ -40,8 +40,7 @@ inline SessionRecord sample(const std::string& id) {
       .created_at = model::Timestamp(std::chrono::microseconds(1'700'000'000'123)),
       .last_used_at = model::Timestamp(std::chrono::microseconds(1'700'000'000'456)),
       .owner = 3};
-  record.spec.session_id = id.empty() ? "x" : id;
-  record.spec.env = {{"NAME", "value of " + id}};
+  record.settings.host_path = "/value of " + id;
   return record;
 }
 

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "model/box_request.h"
 #include "store/checksum.h"
 
 namespace caisson::store {
@@ -46,9 +47,9 @@ model::Timestamp to_timestamp(std::int64_t microseconds) {
   return model::Timestamp(std::chrono::microseconds(microseconds));
 }
 
-std::optional<model::BoxSpec> read_spec(const std::string& text) {
+std::optional<model::BoxSettings> read_settings(const std::string& text) {
   try {
-    return model::read_box_spec(json::parse(text));
+    return model::read_box_settings(json::parse(text));
   } catch (const Error&) {
     return std::nullopt;
   } catch (const boost::system::system_error&) {
@@ -63,7 +64,7 @@ void require_readable(const SessionRow& row) {
                 str("session ", printable(row.session_id), " cannot be recorded: ", fault));
   };
   if (!is_utf8(row.session_id)) refuse("its id is not UTF-8");
-  if (!read_spec(row.spec)) refuse("its settings are not valid, or not UTF-8");
+  if (!read_settings(row.spec)) refuse("its settings are not valid, or not UTF-8");
 }
 
 }  // namespace
@@ -79,10 +80,10 @@ std::optional<SessionRecord> read_session(const Statement& row) {
                            .last_used_at = row.number(6),
                            .owner = row.number(7)};
   if (columns.checksum() != row.number(8)) return std::nullopt;
-  std::optional<model::BoxSpec> spec = read_spec(columns.spec);
-  if (!spec) return std::nullopt;
+  std::optional<model::BoxSettings> settings = read_settings(columns.spec);
+  if (!settings) return std::nullopt;
   return SessionRecord{.session_id = columns.session_id,
-                       .spec = *std::move(spec),
+                       .settings = *std::move(settings),
                        .backend_name = columns.backend_name,
                        .backend_session_id = columns.backend_session_id,
                        .created_at = to_timestamp(columns.created_at),
@@ -96,9 +97,12 @@ std::optional<MetaRecord> read_meta(const Statement& row) {
   return record;
 }
 
+// The name is also among the settings: daemons before 0.2 look for it there.
 void write(const Database& database, const SessionRecord& record) {
+  json::object spec = model::to_exact_json(record.settings);
+  spec["session_id"] = record.session_id;
   const SessionRow row{.session_id = record.session_id,
-                       .spec = json::serialize(model::to_exact_json(record.spec)),
+                       .spec = json::serialize(spec),
                        .backend_name = record.backend_name,
                        .backend_session_id = record.backend_session_id,
                        .created_at = record.created_at.time_since_epoch().count(),

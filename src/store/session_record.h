@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/timestamp.h"
 #include "store/database.h"
 
@@ -14,7 +14,7 @@ namespace caisson::store {
 // What a daemon has to know about a session to take it back after a restart.
 struct SessionRecord {
   std::string session_id;
-  model::BoxSpec spec;
+  model::BoxSettings settings;
   std::string backend_name;
   std::string backend_session_id;
   model::Timestamp created_at;

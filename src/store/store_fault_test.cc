@@ -40,7 +40,7 @@ std::string failure_of(ErrorCode code, const Action& action) {
 
 SessionRecord large(const std::string& id) {
   SessionRecord record = sample(id);
-  record.spec.env["BIG"] = std::string(200'000, 'b');
+  record.settings.image = std::string(200'000, 'b');
   return record;
 }
 

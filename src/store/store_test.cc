@@ -45,7 +45,7 @@ void fill(const std::filesystem::path& file, int count) {
   Store store(file);
   for (int i = 0; i < count; ++i) {
     SessionRecord record = sample(str("session-", i));
-    record.spec.env["PADDING"] = std::string(400, 'p');
+    record.settings.image = std::string(400, 'p');
     store.put_session(record);
   }
   store.set_meta("color", "green");
@@ -54,11 +54,10 @@ void fill(const std::filesystem::path& file, int count) {
 TEST(Store, GivesBackWhatWasPutAfterItIsOpenedAgain) {
   const TemporaryDirectory directory;
   SessionRecord full = sample("full");
-  full.spec.cpus = 0.1 + 0.2;
-  full.spec.host_path = "/srv/a";
-  full.spec.extra_mounts = {{"/srv/b", "/b", model::MountMode::ro}};
-  full.spec.mounting = model::Mounting::fixed;
-  full.spec.persistent = true;
+  full.settings.cpus = 0.1 + 0.2;
+  full.settings.host_path = "/srv/a";
+  full.settings.extra_mounts = {{"/srv/b", "/b", model::MountMode::ro}};
+  full.settings.persistent = true;
   {
     Store store(directory / "caisson.db");
     EXPECT_FALSE(store.opened().recovered);
@@ -79,9 +78,9 @@ TEST(Store, KeepsEveryFractionExactly) {
   Store store(directory / "caisson.db");
   SessionRecord record = sample("s");
   for (double cpus = 0.1; cpus < 8000; cpus = std::nextafter(cpus * 1.7, 1e9)) {
-    record.spec.cpus = cpus;
+    record.settings.cpus = cpus;
     store.put_session(record);
-    ASSERT_EQ(store.sessions().front().spec.cpus, cpus);
+    ASSERT_EQ(store.sessions().front().settings.cpus, cpus);
   }
 }
 
@@ -100,9 +99,9 @@ TEST(Store, RefusesWhatItCouldNotReadAgain) {
   const TemporaryDirectory directory;
   Store store(directory / "caisson.db");
   SessionRecord bad_spec = sample("s");
-  bad_spec.spec.env["A"] = "\xff";
+  bad_spec.settings.image = "\xff";
   SessionRecord invalid = sample("s");
-  invalid.spec.memory_mb = -1;
+  invalid.settings.memory_mb = -1;
   for (const SessionRecord& record : {sample("\xff"), bad_spec, invalid}) {
     try {
       store.put_session(record);
@@ -220,7 +219,7 @@ TEST(DamagedStore, SurvivesEverySingleFlippedByteInAnyPage) {
     if (store.opened().recovered) ++recovered;
     for (const SessionRecord& record : store.sessions()) {
       SessionRecord expected = sample(record.session_id);
-      expected.spec.env["PADDING"] = std::string(400, 'p');
+      expected.settings.image = std::string(400, 'p');
       ASSERT_EQ(record, expected) << place;
     }
     if (!store.opened().recovered) {

@@ -65,9 +65,8 @@ Task<Nothing> BackendContract::without_value(Task<void> task) {
   co_return Nothing();
 }
 
-model::BoxSpec BackendContract::spec() const {
-  model::BoxSpec spec;
-  spec.session_id = "contract";
+model::BoxSettings BackendContract::spec() const {
+  model::BoxSettings spec;
   spec.host_path = workspace().native();
   spec.memory_mb = 64;
   spec.pids_limit = 32;

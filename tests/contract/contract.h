@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "base/temporary_directory.h"
 #include "factories.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::contract {
 
@@ -120,8 +120,8 @@ class BackendContract : public testing::TestWithParam<Factory> {
   }
 
   // A box with the workspace mounted writable, the payload, and small limits.
-  model::BoxSpec spec() const;
-  std::unique_ptr<Box> create(model::BoxSpec spec) {
+  model::BoxSettings spec() const;
+  std::unique_ptr<Box> create(model::BoxSettings spec) {
     return await(backend_->create(std::move(spec)));
   }
   Box& box();  // the default box, made at the first use

@@ -36,7 +36,7 @@ TEST_P(BackendContract, MountedWorkspaceKeepsItsOwner) {
 
 TEST_P(BackendContract, ReadOnlyWorkspaceRefusesWrites) {
   write_host_file(workspace() / "from-host", "readable");
-  model::BoxSpec read_only = spec();
+  model::BoxSettings read_only = spec();
   read_only.host_path_mode = model::MountMode::ro;
   box_ = create(read_only);
   EXPECT_EQ(run(payload({"cat", "/workspace/from-host"})).out.data, "readable");
@@ -48,7 +48,7 @@ TEST_P(BackendContract, ReadOnlyWorkspaceRefusesWrites) {
 
 TEST_P(BackendContract, WorkspaceOfModeNoneIsNotThere) {
   write_host_file(workspace() / "secret", "not for the box");
-  model::BoxSpec hidden = spec();
+  model::BoxSettings hidden = spec();
   hidden.host_path_mode = model::MountMode::none;
   box_ = create(hidden);
   const RunResult result = run(payload({"cat", "/workspace/secret"}));
@@ -57,7 +57,7 @@ TEST_P(BackendContract, WorkspaceOfModeNoneIsNotThere) {
 }
 
 TEST_P(BackendContract, BoxWithoutAWorkspaceWorks) {
-  model::BoxSpec bare = spec();
+  model::BoxSettings bare = spec();
   bare.host_path.reset();
   box_ = create(bare);
   EXPECT_TRUE(answers(box()));
@@ -69,7 +69,7 @@ TEST_P(BackendContract, ExtraMountsAreWhatTheirModeSays) {
     fs::create_directory(temp_.path() / name);
     write_host_file(temp_.path() / name / "f", name);
   }
-  model::BoxSpec extra = spec();
+  model::BoxSettings extra = spec();
   extra.extra_mounts.push_back({temp_.path() / "rw", "/data/rw", model::MountMode::rw});
   extra.extra_mounts.push_back({temp_.path() / "ro", "/data/ro", model::MountMode::ro});
   extra.extra_mounts.push_back({temp_.path() / "none", "/data/none", model::MountMode::none});
@@ -84,9 +84,8 @@ TEST_P(BackendContract, ExtraMountsAreWhatTheirModeSays) {
 
 TEST_P(BackendContract, WorkspaceCanBeMountedElsewhere) {
   write_host_file(workspace() / "f", "here");
-  model::BoxSpec elsewhere = spec();
+  model::BoxSettings elsewhere = spec();
   elsewhere.mount_path = "/data/project";
-  elsewhere.workdir = "/data/project";
   box_ = create(elsewhere);
   RunRequest request = shell("pwd; cat f; echo x > g");
   request.process.cwd = "/data/project";
@@ -98,7 +97,7 @@ TEST_P(BackendContract, WorkspaceCanBeMountedElsewhere) {
 TEST_P(BackendContract, MountOverAMountShowsTheInnerOne) {
   fs::create_directory(temp_.path() / "inner");
   write_host_file(temp_.path() / "inner/f", "inner");
-  model::BoxSpec nested = spec();
+  model::BoxSettings nested = spec();
   nested.extra_mounts.push_back(
       {temp_.path() / "inner", "/workspace/.skills/x", model::MountMode::ro});
   box_ = create(nested);
@@ -110,11 +109,11 @@ TEST_P(BackendContract, MountOverAMountShowsTheInnerOne) {
 TEST_P(BackendContract, PathsThatNoBoxMaySeeAreRefused) {
   for (const char* path : {"/", "/etc", "/etc/ssl", "/proc", "/sys", "/dev", "/root", "/boot",
                            "/run", "/var/run", "/var", "/tmp/../etc"}) {
-    model::BoxSpec as_workspace = spec();
+    model::BoxSettings as_workspace = spec();
     as_workspace.host_path = path;
     EXPECT_EQ(code_of(backend_->create(as_workspace)), ErrorCode::mount_refused) << path;
     EXPECT_THAT(last_message_, HasSubstr(path));
-    model::BoxSpec as_extra = spec();
+    model::BoxSettings as_extra = spec();
     as_extra.extra_mounts.push_back({path, "/data", model::MountMode::ro});
     EXPECT_EQ(code_of(backend_->create(as_extra)), ErrorCode::mount_refused) << path;
   }
@@ -125,7 +124,7 @@ TEST_P(BackendContract, LinksToPathsThatNoBoxMaySeeAreRefused) {
   fs::create_symlink("/etc", temp_.path() / "innocent");
   fs::create_symlink("/", temp_.path() / "harmless");
   for (const char* name : {"innocent", "harmless", "innocent/ssl", "harmless/etc"}) {
-    model::BoxSpec linked = spec();
+    model::BoxSettings linked = spec();
     linked.host_path = (temp_.path() / name).native();
     EXPECT_EQ(code_of(backend_->create(linked)), ErrorCode::mount_refused) << name;
   }
@@ -134,7 +133,7 @@ TEST_P(BackendContract, LinksToPathsThatNoBoxMaySeeAreRefused) {
 TEST_P(BackendContract, NothingIsMadeBehindALinkToAPathThatNoBoxMaySee) {
   const fs::path target = fs::path("/run") / temp_.path().filename();
   fs::create_symlink("/run", temp_.path() / "innocent");
-  model::BoxSpec linked = spec();
+  model::BoxSettings linked = spec();
   linked.host_path = (temp_.path() / "innocent" / target.filename()).native();
   EXPECT_EQ(code_of(backend_->create(linked)), ErrorCode::mount_refused);
   std::error_code ignored;
@@ -153,7 +152,7 @@ TEST_P(BackendContract, LinksInAWorkspaceDoNotLeadOutOfTheBox) {
 }
 
 TEST_P(BackendContract, MissingWritableWorkspaceIsCreated) {
-  model::BoxSpec fresh = spec();
+  model::BoxSettings fresh = spec();
   fresh.host_path = (temp_.path() / "not/yet/there").native();
   box_ = create(fresh);
   EXPECT_EQ(run(shell("echo x > /workspace/f")).exit.exit_code, 0);

@@ -30,9 +30,8 @@ namespace {
 namespace asio = boost::asio;
 using backend::native::Native;
 
-model::BoxSpec spec() {
-  model::BoxSpec spec;
-  spec.session_id = "handover";
+model::BoxSettings spec() {
+  model::BoxSettings spec;
   return spec;
 }
 
@@ -92,7 +91,7 @@ class Handover : public testing::Test {
 TEST_F(Handover, AProgramStartsWhenTheOneBeforeItHasEnded) {
   run_body([this](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options());
-    model::BoxSpec wanted = spec();
+    model::BoxSettings wanted = spec();
     const std::unique_ptr<backend::Box> box = co_await native.create(std::move(wanted));
     backend::ProcessSpec first = shell("sleep 0.2; echo first >> /workspace/order");
     const auto one = co_await start_quietly(*box, std::move(first));
@@ -128,7 +127,7 @@ TEST_F(Handover, AProgramStartsWhenTheOneBeforeItHasEnded) {
 TEST_F(Handover, ATerminalIsTheBoxsOwnAndControlsItsProgram) {
   run_body([this](asio::any_io_executor executor) -> Task<void> {
     Native native(executor, options());
-    model::BoxSpec wanted = spec();
+    model::BoxSettings wanted = spec();
     const std::unique_ptr<backend::Box> box = co_await native.create(std::move(wanted));
     backend::ProcessSpec program = shell(
         "tty; stty size; ls -l $(tty) | cut -d' ' -f3; trap 'echo caught; exit 7' INT; "
@@ -192,7 +191,7 @@ class KeeperOfLocks final : public backend::Keeper {
       io,
       [&]() -> Task<void> {
         Native native(io.get_executor(), std::move(options));
-        model::BoxSpec wanted = spec();
+        model::BoxSettings wanted = spec();
         const std::unique_ptr<backend::Box> box = co_await native.create(std::move(wanted));
         std::string ids;
         for (const char* script : {"sleep 0.05; exit 5", "while :; do sleep 0.01; done"}) {
@@ -234,7 +233,7 @@ TEST_P(HandoverOf, TheNextOwnerGoesOnWithTheBoxAndItsPrograms) {
     backend::KeptEntries kept = keeper.take_entries();
     Native native(executor, options(&keeper, std::move(kept.at(Native::kKeptName))));
     backend::KeptEntry entry = std::move(kept.at("box"));
-    model::BoxSpec same = spec();
+    model::BoxSettings same = spec();
     std::vector<std::string> descriptions{entry.data};
     co_await native.begin_adoption(std::move(descriptions));
     const std::unique_ptr<backend::Box> box =

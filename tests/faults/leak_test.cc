@@ -45,9 +45,8 @@ backend::native::Options options(const fs::path& state) {
   return {.state_dir = state, .allow_missing = {}, .withhold = {}};
 }
 
-model::BoxSpec spec() {
-  model::BoxSpec spec;
-  spec.session_id = "leak";
+model::BoxSettings spec() {
+  model::BoxSettings spec;
   return spec;
 }
 

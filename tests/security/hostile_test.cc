@@ -22,7 +22,7 @@ constexpr int kRounds = 5;
 
 class HostileBox : public Isolation {
  protected:
-  std::unique_ptr<backend::Box> make_box(model::BoxSpec box_spec) {
+  std::unique_ptr<backend::Box> make_box(model::BoxSettings box_spec) {
     return finish(backend_->create(std::move(box_spec)));
   }
 
@@ -94,8 +94,8 @@ class HostileBox : public Isolation {
                 attacked / quiet);
   }
 
-  model::BoxSpec hostile_spec() const {
-    model::BoxSpec box_spec = spec();
+  model::BoxSettings hostile_spec() const {
+    model::BoxSettings box_spec = spec();
     if (reason_to_skip("I12").empty()) box_spec.network = model::NetworkMode::on;
     return box_spec;
   }

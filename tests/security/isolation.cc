@@ -125,9 +125,8 @@ std::unique_ptr<backend::native::Native> Isolation::make_backend(backend::native
   return std::make_unique<backend::native::Native>(io_.get_executor(), std::move(options));
 }
 
-model::BoxSpec Isolation::spec() const {
-  model::BoxSpec box_spec;
-  box_spec.session_id = "isolation";
+model::BoxSettings Isolation::spec() const {
+  model::BoxSettings box_spec;
   model::MountSpec mount;
   mount.host_path = std::filesystem::path(CAISSON_PAYLOAD_PATH).parent_path().native();
   mount.mount_path = std::filesystem::path(kPayload).parent_path().native();
@@ -136,8 +135,8 @@ model::BoxSpec Isolation::spec() const {
   return box_spec;
 }
 
-model::BoxSpec Isolation::spec_with_own_root() const {
-  model::BoxSpec box_spec = spec();
+model::BoxSettings Isolation::spec_with_own_root() const {
+  model::BoxSettings box_spec = spec();
   model::MountSpec mount;
   mount.host_path = elsewhere_.path().native();
   mount.mount_path = "/elsewhere";
@@ -146,7 +145,7 @@ model::BoxSpec Isolation::spec_with_own_root() const {
   return box_spec;
 }
 
-std::unique_ptr<backend::Box> Isolation::create_box(model::BoxSpec box_spec) {
+std::unique_ptr<backend::Box> Isolation::create_box(model::BoxSettings box_spec) {
   return finish(native_->create(std::move(box_spec)));
 }
 
@@ -189,7 +188,7 @@ std::vector<std::string> Isolation::checks_of(std::string_view row) const {
   return names;
 }
 
-void Isolation::prove_row(std::string_view row, const model::BoxSpec& box_spec,
+void Isolation::prove_row(std::string_view row, const model::BoxSettings& box_spec,
                           const CheckArguments& more_arguments) {
   CheckArguments arguments = more_arguments;
   arguments.insert(host_.arguments().begin(), host_.arguments().end());

@@ -21,7 +21,7 @@
 #include "backend/run.h"
 #include "base/temporary_directory.h"
 #include "host_side.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 
 namespace caisson::security_test {
@@ -53,16 +53,16 @@ class Isolation : public ::testing::Test {
 
   // What every box of the suite has: the payload program's directory, read-only, where kPayload
   // says.
-  model::BoxSpec spec() const;
+  model::BoxSettings spec() const;
 
   // The same with a mount that asks for a root of the box's own instead of the shared one.
-  model::BoxSpec spec_with_own_root() const;
+  model::BoxSettings spec_with_own_root() const;
 
   // Options as the environment and this user's rights ask for them.
   backend::native::Options options() const;
   std::unique_ptr<backend::native::Native> make_backend(backend::native::Options options);
 
-  std::unique_ptr<backend::Box> create_box(model::BoxSpec box_spec);
+  std::unique_ptr<backend::Box> create_box(model::BoxSettings box_spec);
   void destroy(backend::Box& box);
 
   // Runs the program with these words in the box, to its end.
@@ -73,7 +73,7 @@ class Isolation : public ::testing::Test {
   void prove_check(backend::Box& box, const std::string& check, const CheckArguments& arguments);
 
   // Every check of the row, each in a box of its own made from `box_spec`.
-  void prove_row(std::string_view row, const model::BoxSpec& box_spec,
+  void prove_row(std::string_view row, const model::BoxSettings& box_spec,
                  const CheckArguments& more_arguments = {});
   void prove_row(std::string_view row) { prove_row(row, spec()); }
 

@@ -48,7 +48,7 @@ TEST_F(Isolation, I05WritablePlacesAreBounded) {
 }
 
 TEST_F(Isolation, I05AWritableRootIsBoundedToo) {
-  model::BoxSpec writable = spec();
+  model::BoxSettings writable = spec();
   writable.read_only_rootfs = false;
   prove_row("I05", writable);
 }
@@ -83,7 +83,7 @@ TEST_F(Isolation, I11NetworkOffMeansOff) {
 
 TEST_F(Isolation, I12NetworkOnIsNotTheHostsNetwork) {
   if (!reason_to_skip("I12").empty()) GTEST_SKIP() << reason_to_skip("I12");
-  model::BoxSpec online = spec();
+  model::BoxSettings online = spec();
   online.network = model::NetworkMode::on;
   prove_row("I12", online);
 }
@@ -102,7 +102,7 @@ TEST_F(Isolation, I16OrdinaryWorkRuns) {
 
 TEST_F(Isolation, I16OrdinaryWorkRunsWithTheNetworkOn) {
   if (!reason_to_skip("I12").empty()) GTEST_SKIP() << reason_to_skip("I12");
-  model::BoxSpec online = spec();
+  model::BoxSettings online = spec();
   online.network = model::NetworkMode::on;
   prove_row("I16", online);
 }
@@ -112,7 +112,7 @@ TEST_F(Isolation, I16FilesInAMountedWorkspaceBelongToItsOwner) {
   constexpr uid_t kOwner = 12345;
   const TemporaryDirectory workspace{0755};
   check_syscall("chown", ::chown(workspace.path().c_str(), kOwner, kOwner));
-  model::BoxSpec mounted = spec();
+  model::BoxSettings mounted = spec();
   mounted.host_path = workspace.path().native();
   const std::unique_ptr<backend::Box> box = create_box(mounted);
   prove_check(*box, "ok_workspace", {});

@@ -18,8 +18,8 @@ constexpr double kCpus = 0.1;
 
 class IsolationLimits : public Isolation {
  protected:
-  model::BoxSpec small() const {
-    model::BoxSpec box_spec = spec();
+  model::BoxSettings small() const {
+    model::BoxSettings box_spec = spec();
     box_spec.memory_mb = kMemoryMb;
     box_spec.pids_limit = kPids;
     box_spec.cpus = kCpus;

@@ -41,7 +41,7 @@ class IsolationNeighbours : public Isolation {
              str("127.0.0.1:", words[1], ",[::1]:", words[2], ",", words[3], ":", words[1])}};
   }
 
-  void expect_invisible(const model::BoxSpec& box_spec) {
+  void expect_invisible(const model::BoxSettings& box_spec) {
     const std::unique_ptr<backend::Box> owner = create_box(box_spec);
     const CheckArguments traces = start_fixture(*owner);
     // The owner finds its own things: the fixture is in force.
@@ -77,7 +77,7 @@ TEST_F(IsolationNeighbours, I17BoxesDoNotSeeEachOther) {
 
 TEST_F(IsolationNeighbours, I17BoxesWithTheNetworkOnDoNotSeeEachOther) {
   if (!reason_to_skip("I12").empty()) GTEST_SKIP() << reason_to_skip("I12");
-  model::BoxSpec online = spec();
+  model::BoxSettings online = spec();
   online.network = model::NetworkMode::on;
   expect_invisible(online);
 }
@@ -110,7 +110,7 @@ class IsolationSharedFiles : public Isolation {
     return next_line(running.output.get());
   }
 
-  void expect_unnoticed(const model::BoxSpec& box_spec) {
+  void expect_unnoticed(const model::BoxSettings& box_spec) {
     const std::unique_ptr<backend::Box> curious = create_box(box_spec);
     const std::unique_ptr<backend::Box> other = create_box(box_spec);
     Running lock = start(*curious, {"flock", kProgram}, "locked");
@@ -151,7 +151,7 @@ TEST_F(IsolationSharedFiles, I17NorInARootOfTheBoxesOwn) {
 }
 
 TEST_F(IsolationSharedFiles, I17NorInAWritableRoot) {
-  model::BoxSpec writable = spec();
+  model::BoxSettings writable = spec();
   writable.read_only_rootfs = false;
   expect_unnoticed(writable);
 }

@@ -28,8 +28,8 @@ bool is_indispensable(model::Layer layer) {
 class IsolationFailure : public Isolation {
  protected:
   // A mounted workspace, so that every layer has something to do.
-  model::BoxSpec demanding_spec() const {
-    model::BoxSpec box_spec = spec();
+  model::BoxSettings demanding_spec() const {
+    model::BoxSettings box_spec = spec();
     box_spec.host_path = workspace_.path().native();
     return box_spec;
   }

@@ -52,7 +52,7 @@ session::ExecRequest read_request(const net::Exchange& exchange, const std::stri
   json::value value = parse_body(body, metered(exchange.share()));
   if (value.is_object()) value.as_object()["session_id"] = acting_session(exchange);
   session::ExecRequest request;
-  request.spec = model::read_exec_request(value);
+  request.asked = model::read_exec_request(value);
   request.options = model::read_exec_options(value);
   request.cancellation = std::make_shared<Cancellation>();
   if (const std::string* key = find_key(exchange.request())) {

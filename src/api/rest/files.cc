@@ -122,15 +122,15 @@ Task<void> remove(session::Registry& sessions, session::Files& files, net::Excha
 Task<void> usage(session::Registry& sessions, net::Exchange& exchange) {
   const session::Session::Use session = sessions.use(exchange.param("id"));
   const backend::BoxUsage used = co_await session->usage();
-  net::Response response =
-      json_response(200, json::object{{"session_id", session->id()},
-                                      {"memory_bytes", used.memory_bytes},
-                                      {"peak_memory_bytes", used.peak_memory_bytes},
-                                      {"memory_limit_bytes", session->spec().memory_mb << 20},
-                                      {"processes", used.processes},
-                                      {"processes_limit", session->spec().pids_limit},
-                                      {"cpu_ms", used.cpu_time.count() / 1000},
-                                      {"oom_kills", used.oom_kills}});
+  net::Response response = json_response(
+      200, json::object{{"session_id", session->id()},
+                        {"memory_bytes", used.memory_bytes},
+                        {"peak_memory_bytes", used.peak_memory_bytes},
+                        {"memory_limit_bytes", session->box_settings().memory_mb << 20},
+                        {"processes", used.processes},
+                        {"processes_limit", session->box_settings().pids_limit},
+                        {"cpu_ms", used.cpu_time.count() / 1000},
+                        {"oom_kills", used.oom_kills}});
   co_await exchange.reply(std::move(response));
 }
 

@@ -4,7 +4,7 @@
 
 #include "api/rest/rest.h"
 #include "base/error.h"
-#include "model/box_spec.h"
+#include "model/box_request.h"
 #include "model/isolation.h"
 #include "model/managed_process.h"
 #include "model/session_info.h"
@@ -16,10 +16,10 @@ namespace json = boost::json;
 namespace {
 
 // The name is the path's, whatever the body says.
-model::BoxSpec read_spec(const std::string& id, const std::string& body) {
+model::BoxRequest read_request(const std::string& id, const std::string& body) {
   json::value value = parse_body(body);
   if (value.is_object()) value.as_object()["session_id"] = id;
-  return model::read_box_spec(value);
+  return model::read_box_request(value);
 }
 
 // By id, and the default one once more. Nothing when there are none.
@@ -72,8 +72,8 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
 
   router.add("POST", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
     const std::string body = co_await exchange.read_body();
-    model::BoxSpec spec = read_spec(acting_session(exchange), body);
-    const session::SessionView view = co_await sessions.create(std::move(spec));
+    model::BoxRequest request = read_request(acting_session(exchange), body);
+    const session::SessionView view = co_await sessions.create(std::move(request));
     co_await exchange.reply(session_response(201, view));
   });
 

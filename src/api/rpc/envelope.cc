@@ -9,6 +9,7 @@
 #include "model/generation.h"
 #include "model/object_reader.h"
 #include "model/python_text.h"
+#include "session/compare.h"
 
 namespace caisson::api::rpc {
 
@@ -186,11 +187,28 @@ std::string failure_kind(const Error& error) {
   }
 }
 
+namespace {
+
+// In the sentences that LangBot's hosts match, with values as Python writes them.
+std::string conflict_text(const session::SettingsConflict& conflict) {
+  if (conflict.setting() == "extra_mounts") {
+    return "Box mounts differ from this session's immutable mount set; acquire a Box with a "
+           "distinct reuse key for different host mounts. The existing session was preserved.";
+  }
+  return str("Box session ", printable(conflict.session_id()), " already exists with ",
+             conflict.setting(), "=", model::python_text(conflict.existing()));
+}
+
+}  // namespace
+
 std::string failure_text(const std::exception_ptr& failure) {
   std::string kind = "BoxError";
   std::string text = "the request failed inside the daemon; its log has the cause";
   try {
     std::rethrow_exception(failure);
+  } catch (const session::SettingsConflict& conflict) {
+    kind = failure_kind(conflict);
+    text = decode_utf8(conflict_text(conflict));
   } catch (const Error& error) {
     kind = failure_kind(error);
     text = decode_utf8(error.what());

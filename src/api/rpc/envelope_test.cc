@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 
 #include "base/str.h"
+#include "session/compare.h"
 
 namespace caisson::api::rpc {
 namespace {
@@ -139,6 +140,22 @@ TEST(Envelope, NamesFailuresAsPythonWould) {
             "BoxReadinessError: " + std::string(4096, 'x') + "... [protocol error truncated]");
   EXPECT_EQ(text(Error(ErrorCode::validation_error, std::string(5000, 'x'))),
             "BoxValidationError: " + std::string(5000, 'x'));
+}
+
+TEST(FailureText, TellsConflictsInTheSentencesOfLangBot) {
+  const auto told = [](const char* setting, const json::value& existing) {
+    return failure_text(std::make_exception_ptr(session::SettingsConflict("s", setting, existing)));
+  };
+  const std::string begin = "BoxSessionConflictError: Box session s already exists with ";
+  EXPECT_EQ(told("network", "off"), begin + "network=off");
+  EXPECT_EQ(told("host_path", nullptr), begin + "host_path=None");
+  EXPECT_EQ(told("persistent", true), begin + "persistent=True");
+  EXPECT_EQ(told("cpus", 1.0), begin + "cpus=1.0");
+  EXPECT_EQ(told("memory_mb", 512), begin + "memory_mb=512");
+  EXPECT_EQ(told("extra_mounts", json::array()),
+            "BoxSessionConflictError: Box mounts differ from this session's immutable mount set; "
+            "acquire a Box with a distinct reuse key for different host mounts. The existing "
+            "session was preserved.");
 }
 
 }  // namespace

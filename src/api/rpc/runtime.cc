@@ -127,24 +127,24 @@ Task<void> Runtime::revoke(model::AdmissionRevocation revocation) {
       session::workspace_namespace(revocation.instance_uuid, revocation.workspace_uuid));
 }
 
-Task<model::BoxSpec> Runtime::admit(model::BoxSpec spec, session::Tenant tenant) {
+Task<model::BoxRequest> Runtime::admit(HostRequest request, session::Tenant tenant) {
   const std::string name_space = workspace_namespace(tenant);
   const std::filesystem::path workspace = configuration_.tenant_workspace(name_space);
-  model::BoxSpec admitted =
-      session::admitted_spec(std::move(spec), admission_.policy(), workspace.native());
+  model::BoxRequest admitted =
+      session::admitted_request(std::move(request.asked), admission_.policy(), workspace.native());
   make_directories(workspace.native());
   const std::int64_t quota = admission_.policy().workspace_quota_mb;
   if (settings_.limit_storage && quota > 0) co_await settings_.limit_storage(workspace, quota);
-  if (admitted.skill_name) {
+  if (request.skill_name) {
     const std::optional<std::string> package =
-        co_await find_package(*this, tenant, *admitted.skill_name);
+        co_await find_package(*this, tenant, *request.skill_name);
     if (!package) {
       throw Error(ErrorCode::admission_refused,
                   "Managed sandbox skill is unavailable in this Workspace");
     }
-    admitted.extra_mounts.push_back({.host_path = *package,
-                                     .mount_path = str(kSkillsMount, *admitted.skill_name),
-                                     .mode = model::MountMode::ro});
+    admitted.box.extra_mounts.push_back({.host_path = *package,
+                                         .mount_path = str(kSkillsMount, *request.skill_name),
+                                         .mode = model::MountMode::ro});
   }
   co_return admitted;
 }

@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "api/readiness.h"
+#include "api/rpc/box_request.h"
 #include "api/rpc/domain.h"
 #include "api/rpc/door.h"
 #include "async/blocking.h"
@@ -70,7 +71,7 @@ class Runtime {
   Task<void> revoke(model::AdmissionRevocation revocation);
 
   // The box that a tenant's call is about, where admission is required: made what the policy says.
-  Task<model::BoxSpec> admit(model::BoxSpec spec, session::Tenant tenant);
+  Task<model::BoxRequest> admit(HostRequest request, session::Tenant tenant);
 
   // Work of the skill store, one at a time, beside the event loop.
   template <typename Work>

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/rpc/action.h"
+#include "api/rpc/box_request.h"
 #include "api/rpc/envelope.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -17,33 +18,31 @@ namespace json = boost::json;
 
 namespace {
 
-// Hosts since 0.7 refuse what they do not know. Those before always say which skill they mean, and
-// ignore it; hosts of old do so, too.
-model::Leniency leniency_of(const Call& call) {
-  const bool older = !call.domain.tenant() || call.data.contains("skill_name");
-  return older ? model::Leniency::lenient : model::Leniency::strict;
-}
-
 // The box that the call is about, under the name that the registry knows. The tenant's grant, where
 // it needs one, has been found good.
-Task<model::BoxSpec> box_of(const Call& call, model::BoxSpec spec) {
+Task<model::BoxRequest> box_of(const Call& call, HostRequest request) {
   call.runtime.readiness().check_backend();
   const std::optional<session::Tenant>& tenant = call.domain.tenant();
-  const std::string name = spec.session_id;
+  const std::string name = request.asked.session_id;
   if (tenant && call.runtime.admission().required()) {
-    model::BoxSpec admitted = co_await call.runtime.admit(std::move(spec), *tenant);
+    model::BoxRequest admitted = co_await call.runtime.admit(std::move(request), *tenant);
     admitted.session_id =
         call.domain.physical(call.runtime.admission().policy().logical_session_id);
     co_return admitted;
   }
-  spec.session_id = call.domain.physical(name);
-  call.runtime.names().claim(spec.session_id, name);
-  co_return spec;
+  request.asked.session_id = call.domain.physical(name);
+  call.runtime.names().claim(request.asked.session_id, name);
+  co_return std::move(request.asked);
 }
 
 json::object session_json(const Call& call, const session::SessionView& view) {
-  json::object object = model::to_json(view.info);
-  object["session_id"] = call.domain.logical(view.info.session_id);
+  const json::object shown = model::to_json(view.info);
+  // In the order of LangBot's model, whose image comes first.
+  json::object object{{"session_id", call.domain.logical(view.info.session_id)},
+                      {"backend_name", shown.at("backend_name")},
+                      {"backend_session_id", shown.at("backend_session_id")},
+                      {"image", shown.at("image")}};
+  for (const auto& [name, value] : shown) object.emplace(name, value);
   object["status"] = view.in_use ? "running" : "idle";
   return object;
 }
@@ -64,7 +63,8 @@ std::string session_of(const Call& call) {
 
 Task<json::object> exec(Call call) {
   session::ExecRequest request;
-  request.spec = co_await box_of(call, model::read_exec_request(call.data, leniency_of(call)));
+  HostRequest asked = read_host_exec(call.data, call.domain.tenant().has_value());
+  request.asked = co_await box_of(call, std::move(asked));
   request.cancellation = call.cancellation;
   const model::ExecResult result =
       co_await call.runtime.services().sessions.exec(std::move(request));
@@ -78,9 +78,10 @@ Task<json::object> exec(Call call) {
 }
 
 Task<json::object> create_session(Call call) {
-  model::BoxSpec spec = co_await box_of(call, model::read_box_spec(call.data, leniency_of(call)));
+  HostRequest asked = read_host_request(call.data, call.domain.tenant().has_value());
+  model::BoxRequest request = co_await box_of(call, std::move(asked));
   const session::SessionView view =
-      co_await call.runtime.services().sessions.create(std::move(spec));
+      co_await call.runtime.services().sessions.create(std::move(request));
   co_return session_json(call, view);
 }
 

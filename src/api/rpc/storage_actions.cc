@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 // What a workspace takes, on the host and in its boxes.
 namespace caisson::api::rpc {
@@ -99,7 +99,7 @@ Task<void> measure_box(const Call& call, const session::SessionView& view, bool 
                        InBoxes& sums) {
   const Services& services = call.runtime.services();
   const std::string& id = view.info.session_id;
-  std::vector<std::string> paths{view.info.mount_path, caches(), kTemporary};
+  std::vector<std::string> paths{view.info.box.mount_path, caches(), kTemporary};
   std::vector<DirectoryUsage> found;
   co_await services.sessions.wait_for(id);
   try {
@@ -111,7 +111,7 @@ Task<void> measure_box(const Call& call, const session::SessionView& view, bool 
   ++sums.measured;
   add(sums.caches, found[1]);
   add(sums.temporary, found[2]);
-  if (view.info.host_path) co_return;  // its workspace is the host's
+  if (view.info.box.host_path) co_return;  // its workspace is the host's
   add(sums.workspaces, found[0]);
   if (!has_processes) co_return;
   ++sums.with_processes;

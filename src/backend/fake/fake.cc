@@ -147,7 +147,7 @@ class FakeBox final : public Box {
     co_return machine_->usage();
   }
 
-  Task<void> show(model::BoxSpec, model::MountSpec mount) override {
+  Task<void> show(model::BoxSettings, model::MountSpec mount) override {
     if (!machine_->alive()) throw Error(ErrorCode::box_lost, str("box ", id_, " has ended"));
     machine_->files().show(mount);
     co_return;
@@ -189,7 +189,7 @@ Task<BackendStatus> Fake::status() {
   co_return status;
 }
 
-Task<std::unique_ptr<Box>> Fake::create(model::BoxSpec spec) {
+Task<std::unique_ptr<Box>> Fake::create(model::BoxSettings settings) {
   const std::shared_ptr<FakeState> state = state_;
   if (const std::shared_ptr<Event> gate = state->gate) {
     struct Waiting {
@@ -205,7 +205,7 @@ Task<std::unique_ptr<Box>> Fake::create(model::BoxSpec spec) {
                 str("the fake backend is unavailable: ",
                     state->stopped ? std::string("it has been stopped") : state->unavailable));
   }
-  auto machine = std::make_shared<Machine>(state->executor, spec);
+  auto machine = std::make_shared<Machine>(state->executor, settings);
   const std::uint64_t number = ++state->created;
   std::string id = str("fake-", number);
   std::erase_if(state->machines, [](const auto& entry) { return entry.second.second.expired(); });
@@ -213,7 +213,7 @@ Task<std::unique_ptr<Box>> Fake::create(model::BoxSpec spec) {
   co_return std::make_unique<FakeBox>(state, std::move(machine), std::move(id));
 }
 
-Task<std::unique_ptr<Box>> Fake::adopt(model::BoxSpec, std::string, std::vector<UniqueFd>) {
+Task<std::unique_ptr<Box>> Fake::adopt(model::BoxSettings, std::string, std::vector<UniqueFd>) {
   throw Error(ErrorCode::box_lost, "simulated boxes end with their owner");
   co_return nullptr;
 }

@@ -30,8 +30,8 @@ class Fake final : public Backend {
 
   std::string_view name() const override { return "fake"; }
   Task<BackendStatus> status() override;
-  Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
-  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+  Task<std::unique_ptr<Box>> create(model::BoxSettings settings) override;
+  Task<std::unique_ptr<Box>> adopt(model::BoxSettings settings, std::string description,
                                    std::vector<UniqueFd> fds) override;
   void set_mount_rules(MountRulesOf) override {}
   Task<void> begin_adoption(std::vector<std::string>) override { co_return; }

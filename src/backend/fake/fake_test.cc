@@ -60,7 +60,7 @@ class FakeBackend : public testing::Test {
 
   std::unique_ptr<Box> create() {
     Outcome<std::unique_ptr<Box>> outcome;
-    begin(fake_.create(model::BoxSpec()), outcome);
+    begin(fake_.create(model::BoxSettings()), outcome);
     if (outcome.failure) std::rethrow_exception(outcome.failure);
     return std::move(*outcome.value);
   }
@@ -88,7 +88,7 @@ class FakeBackend : public testing::Test {
 TEST_F(FakeBackend, FailsTheNextCreateAndOnlyThat) {
   fake_.fail_next_create(Error(ErrorCode::isolation_unavailable, "no pids"));
   Outcome<std::unique_ptr<Box>> outcome;
-  begin(fake_.create(model::BoxSpec()), outcome);
+  begin(fake_.create(model::BoxSettings()), outcome);
   EXPECT_EQ(outcome.code(), ErrorCode::isolation_unavailable);
   EXPECT_THAT(fake_.boxes(), ElementsAre());
   EXPECT_TRUE(create()->alive());
@@ -98,8 +98,8 @@ TEST_F(FakeBackend, HoldsCreatesUntilTheyAreReleased) {
   fake_.hold_creates();
   Outcome<std::unique_ptr<Box>> first;
   Outcome<std::unique_ptr<Box>> second;
-  begin(fake_.create(model::BoxSpec()), first);
-  begin(fake_.create(model::BoxSpec()), second);
+  begin(fake_.create(model::BoxSettings()), first);
+  begin(fake_.create(model::BoxSettings()), second);
   EXPECT_FALSE(first.done);
   EXPECT_EQ(fake_.held_creates(), 2u);
   fake_.release_creates();
@@ -140,7 +140,7 @@ TEST_F(FakeBackend, CanBeUnavailable) {
   EXPECT_FALSE(status.value->available);
   EXPECT_EQ(status.value->reason, "no kernel here");
   Outcome<std::unique_ptr<Box>> outcome;
-  begin(fake_.create(model::BoxSpec()), outcome);
+  begin(fake_.create(model::BoxSettings()), outcome);
   EXPECT_EQ(outcome.code(), ErrorCode::backend_unavailable);
   fake_.set_unavailable("");
   EXPECT_TRUE(create()->alive());
@@ -160,14 +160,14 @@ TEST_F(FakeBackend, CreatesNothingOnceItIsStopped) {
   step();
   EXPECT_FALSE(box->alive());
   Outcome<std::unique_ptr<Box>> outcome;
-  begin(fake_.create(model::BoxSpec()), outcome);
+  begin(fake_.create(model::BoxSettings()), outcome);
   EXPECT_EQ(outcome.code(), ErrorCode::backend_unavailable);
 }
 
 TEST_F(FakeBackend, BoxOutlivesIt) {
   auto backend = std::make_unique<Fake>(io_.get_executor());
   Outcome<std::unique_ptr<Box>> outcome;
-  begin(backend->create(model::BoxSpec()), outcome);
+  begin(backend->create(model::BoxSettings()), outcome);
   backend.reset();
   EXPECT_EQ(run(**outcome.value, "echo here").out.data, "here\n");
 }

@@ -64,16 +64,17 @@ std::string parent_of(const std::string& path) {
 
 }  // namespace
 
-Files::Files(const model::BoxSpec& spec)
-    : mounts_(open_mounts(spec)), capacity_(static_cast<std::uint64_t>(spec.memory_mb) << 20) {
+Files::Files(const model::BoxSettings& settings)
+    : mounts_(open_mounts(settings)),
+      capacity_(static_cast<std::uint64_t>(settings.memory_mb) << 20) {
   for (const std::string_view path : kDirectories) add_directory(std::string(path));
   for (const std::string_view path : kPrograms) {
     add_directory(parent_of(std::string(path)));
     nodes_[std::string(path)] = {FileKind::program, ""};
   }
   for (const Mount& mount : mounts_) add_directory(mount.path);
-  writable_ = {"/tmp", "/dev/shm", normalise_path(spec.mount_path)};
-  if (!spec.read_only_rootfs) writable_.emplace_back("/");
+  writable_ = {"/tmp", "/dev/shm", normalise_path(settings.mount_path)};
+  if (!settings.read_only_rootfs) writable_.emplace_back("/");
 }
 
 FileKind Files::kind(std::string_view path) const {
@@ -166,7 +167,7 @@ void Files::show(const model::MountSpec& mount) {
     std::erase_if(mounts_, [&](const Mount& other) { return other.path == mount.mount_path; });
     more.push_back(open_artifact(mount, copies_.path()));
   } else {
-    model::BoxSpec only;
+    model::BoxSettings only;
     only.extra_mounts.push_back(mount);
     more = open_mounts(only);
   }

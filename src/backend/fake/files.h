@@ -7,7 +7,7 @@
 
 #include "backend/fake/mounts.h"
 #include "base/temporary_directory.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::backend::fake {
 
@@ -20,7 +20,7 @@ enum class FileKind { missing, file, program, directory };
 class Files {
  public:
   // Throws mount_refused.
-  explicit Files(const model::BoxSpec& spec);
+  explicit Files(const model::BoxSettings& settings);
 
   FileKind kind(std::string_view path) const;  // `program`: a file that may be executed
   std::string read(std::string_view path) const;

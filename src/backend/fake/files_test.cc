@@ -31,7 +31,7 @@ class FilesInABox : public testing::Test {
 
   const TemporaryDirectory temporary_;
   const std::filesystem::path host_ = temporary_.path();
-  model::BoxSpec spec_;
+  model::BoxSettings spec_;
 };
 
 TEST_F(FilesInABox, KeepTheRootReadOnlyUnlessAsked) {

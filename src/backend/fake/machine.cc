@@ -49,11 +49,11 @@ bool ignored_by_default(int signal_number) {
 
 }  // namespace
 
-Machine::Machine(asio::any_io_executor executor, const model::BoxSpec& spec)
+Machine::Machine(asio::any_io_executor executor, const model::BoxSettings& settings)
     : executor_(std::move(executor)),
-      files_(spec),
-      memory_limit_(static_cast<std::uint64_t>(spec.memory_mb) << 20),
-      process_limit_(static_cast<std::uint64_t>(spec.pids_limit)) {}
+      files_(settings),
+      memory_limit_(static_cast<std::uint64_t>(settings.memory_mb) << 20),
+      process_limit_(static_cast<std::uint64_t>(settings.pids_limit)) {}
 
 SimulatedPtr Machine::start(ProcessSpec spec, Streams streams) {
   if (!alive_) throw_lost();

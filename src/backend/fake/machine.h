@@ -16,7 +16,7 @@
 #include "backend/box.h"
 #include "backend/fake/files.h"
 #include "backend/fake/stream.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::backend::fake {
 
@@ -56,7 +56,7 @@ using SimulatedPtr = std::shared_ptr<Simulated>;
 class Machine : public std::enable_shared_from_this<Machine> {
  public:
   // Throws mount_refused.
-  Machine(boost::asio::any_io_executor executor, const model::BoxSpec& spec);
+  Machine(boost::asio::any_io_executor executor, const model::BoxSettings& settings);
 
   // A process that nobody in the box has started: the limit on processes does not keep it out.
   // Throws command_not_started, box_lost.

@@ -47,10 +47,11 @@ UniqueFd open_source(const std::string& host_path, model::MountMode mode) {
 
 }  // namespace
 
-std::vector<Mount> open_mounts(const model::BoxSpec& spec) {
-  std::vector<model::MountSpec> wanted = spec.extra_mounts;
-  if (spec.host_path) {
-    wanted.insert(wanted.begin(), {*spec.host_path, spec.mount_path, spec.host_path_mode});
+std::vector<Mount> open_mounts(const model::BoxSettings& settings) {
+  std::vector<model::MountSpec> wanted = settings.extra_mounts;
+  if (settings.host_path) {
+    wanted.insert(wanted.begin(),
+                  {*settings.host_path, settings.mount_path, settings.host_path_mode});
   }
   std::vector<Mount> mounts;
   for (const model::MountSpec& mount : wanted) {

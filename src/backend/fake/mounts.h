@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::backend::fake {
 
@@ -15,10 +15,10 @@ struct Mount {
   bool writable = false;
 };
 
-// Opens every mount of the spec whose mode is not `none`; the longest box path comes first. A
+// Opens every mount of the settings whose mode is not `none`; the longest box path comes first. A
 // missing writable directory is created. Throws mount_refused for a source that is, holds or lies
 // in a directory of the host that no box may see.
-std::vector<Mount> open_mounts(const model::BoxSpec& spec);
+std::vector<Mount> open_mounts(const model::BoxSettings& settings);
 
 // An artifact is shown as a verified copy in this directory.
 Mount open_artifact(const model::MountSpec& mount, const std::filesystem::path& copies);

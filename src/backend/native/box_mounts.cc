@@ -76,7 +76,8 @@ void cover_hidden(std::vector<WantedMount>& wanted, const model::MountRules& rul
 
 }  // namespace
 
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules,
+std::vector<WantedMount> open_mounts(const model::BoxSettings& settings,
+                                     const model::MountRules& rules,
                                      const std::filesystem::path& empty) {
   std::vector<WantedMount> wanted;
   const auto add = [&](const std::string& path, const std::string& target, model::MountMode mode) {
@@ -88,8 +89,8 @@ std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::Mo
     wanted.push_back(
         {.source = open_mount_source(path, mode, rules), .target = target, .mode = mode});
   };
-  if (spec.host_path) add(*spec.host_path, spec.mount_path, spec.host_path_mode);
-  for (const model::MountSpec& mount : spec.extra_mounts) {
+  if (settings.host_path) add(*settings.host_path, settings.mount_path, settings.host_path_mode);
+  for (const model::MountSpec& mount : settings.extra_mounts) {
     if (mount.is_artifact()) continue;  // shown when the box lives
     add(mount.host_path, mount.mount_path, mount.mode);
   }

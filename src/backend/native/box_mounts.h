@@ -10,9 +10,9 @@
 #include "backend/native/plan.h"
 #include "backend/native/slots.h"
 #include "backend/native/travellers.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
-// From the host paths a spec names to mounts that travel with a launch.
+// From the host paths settings name to mounts that travel with a launch.
 namespace caisson::backend::native {
 
 // A host path that goes into the box: judged, not yet mounted.
@@ -23,10 +23,11 @@ struct WantedMount {
   bool translated = true;  // its owners become the payload's
 };
 
-// Opens every host path of the spec and makes the mount points of mounts inside mounts. What lies
-// in them and the box must not see is covered by `empty`, a directory that is made if it is
+// Opens every host path of the settings and makes the mount points of mounts inside mounts. What
+// lies in them and the box must not see is covered by `empty`, a directory that is made if it is
 // missing. Throws mount_refused.
-std::vector<WantedMount> open_mounts(const model::BoxSpec& spec, const model::MountRules& rules,
+std::vector<WantedMount> open_mounts(const model::BoxSettings& settings,
+                                     const model::MountRules& rules,
                                      const std::filesystem::path& empty);
 
 // Adds the mounts to the request, with the payload as the owner of what their owners have. Gives

@@ -18,7 +18,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 
 namespace caisson::backend::native {
 

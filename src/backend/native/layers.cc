@@ -39,8 +39,8 @@ LayerReport user_namespace(const Host& host) {
                 "run caisson as root: every box then has host ids of its own");
 }
 
-LayerReport network(const LayerFacts& facts, const model::BoxSpec& spec) {
-  if (spec.network == model::NetworkMode::off) {
+LayerReport network(const LayerFacts& facts, const model::BoxSettings& settings) {
+  if (settings.network == model::NetworkMode::off) {
     return in_force(Layer::network, "own namespace with a loopback device only");
   }
   if (facts.network && !facts.network->available) {
@@ -70,19 +70,20 @@ LayerReport guest_protection(const Host& host) {
                 "run caisson as root");
 }
 
-LayerReport expected(Layer layer, const LayerFacts& facts, const model::BoxSpec& spec) {
+LayerReport expected(Layer layer, const LayerFacts& facts, const model::BoxSettings& settings) {
   switch (layer) {
     case Layer::user_namespace:
       return user_namespace(facts.host);
     case Layer::mount_namespace:
-      return in_force(layer, spec.read_only_rootfs ? "own root, read-only" : "own root, writable");
+      return in_force(layer,
+                      settings.read_only_rootfs ? "own root, read-only" : "own root, writable");
     case Layer::pid_namespace:
     case Layer::ipc_namespace:
     case Layer::uts_namespace:
     case Layer::cgroup_namespace:
       return in_force(layer, "own");
     case Layer::network:
-      return network(facts, spec);
+      return network(facts, settings);
     case Layer::capabilities:
       return in_force(layer, "all sets empty, no_new_privs");
     case Layer::seccomp:
@@ -167,13 +168,14 @@ bool can_be_missing(Layer layer) {
   }
 }
 
-model::IsolationReport expected_layers(const LayerFacts& facts, const model::BoxSpec& spec) {
+model::IsolationReport expected_layers(const LayerFacts& facts,
+                                       const model::BoxSettings& settings) {
   model::IsolationReport report;
   for (const Layer layer : model::all_layers()) {
     if (facts.withhold.contains(layer)) {
       report.layers.push_back(missing(layer, "withheld by configuration", "do not withhold it"));
     } else {
-      report.layers.push_back(expected(layer, facts, spec));
+      report.layers.push_back(expected(layer, facts, settings));
     }
   }
   return report;
@@ -195,22 +197,21 @@ void require_layers(const model::IsolationReport& report, const std::set<Layer>&
   }
 }
 
-Error setup_failure(const model::BoxSpec& spec, const SystemError& error) {
+Error setup_failure(const SystemError& error) {
   const std::string_view failed = error.what();
-  const std::string box =
-      str("box for session ", printable(spec.session_id), " could not be made: ");
+  constexpr std::string_view kBox = "the box could not be made: ";
   // What the kernel answers when it may only run compiled filters and may not compile another one.
   constexpr int kNotSupported = 524;
   if (error.error_number() == kNotSupported && failed.starts_with(wire::kInstallFilterStep)) {
     return {ErrorCode::busy,
-            str(box, wire::kInstallFilterStep,
+            str(kBox, wire::kInstallFilterStep,
                 ": the filters of other programs on this host take all the memory that the kernel "
                 "has for compiled ones; end programs that attach filters, or give it more: "
                 "`sysctl net.core.bpf_jit_limit` shows how much, `sysctl -w` with twice as much "
                 "raises it")};
   }
   return {is_exhaustion(error.error_number()) ? ErrorCode::busy : ErrorCode::isolation_unavailable,
-          str(box, failed)};
+          str(kBox, failed)};
 }
 
 void report_left_out(const std::vector<wire::ProofResult>& proofs, model::IsolationReport& report) {

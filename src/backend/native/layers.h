@@ -7,7 +7,7 @@
 #include "backend/native/host.h"
 #include "backend/native/network.h"
 #include "base/error.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 #include "wire/guest.h"
 
@@ -22,8 +22,8 @@ struct LayerFacts {
   std::set<model::Layer> withhold;
 };
 
-// The report of a box with this spec, as far as it can be told before the box proves it.
-model::IsolationReport expected_layers(const LayerFacts& facts, const model::BoxSpec& spec);
+// The report of a box with these settings, as far as it can be told before the box proves it.
+model::IsolationReport expected_layers(const LayerFacts& facts, const model::BoxSettings& settings);
 
 // Layers a box can do without when the operator accepts it. Without the others there is no box.
 bool can_be_missing(model::Layer layer);
@@ -41,7 +41,7 @@ void require_proofs(const std::vector<wire::ProofResult>& proofs,
 void report_left_out(const std::vector<wire::ProofResult>& proofs, model::IsolationReport& report);
 
 // What is said of a box of which a step failed. The names of steps are those of the launcher.
-Error setup_failure(const model::BoxSpec& spec, const SystemError& error);
+Error setup_failure(const SystemError& error);
 
 model::LayerReport missing(model::Layer layer, std::string detail, std::string mend);
 

@@ -30,11 +30,10 @@ LayerFacts facts(const Host& host) {
   return {.host = host, .limits = limits_in_force(), .network = std::nullopt, .withhold = {}};
 }
 
-model::BoxSpec box(model::NetworkMode network = model::NetworkMode::off) {
-  model::BoxSpec spec;
-  spec.session_id = "s";
-  spec.network = network;
-  return spec;
+model::BoxSettings box(model::NetworkMode network = model::NetworkMode::off) {
+  model::BoxSettings settings;
+  settings.network = network;
+  return settings;
 }
 
 LayerReport reported(const model::IsolationReport& report, Layer layer) {
@@ -84,11 +83,11 @@ TEST(ExpectedLayers, SayWhatAnOrdinaryUserLacksAndHowToMendIt) {
 }
 
 TEST(ExpectedLayers, TellAReadOnlyRootFromAWritableOne) {
-  model::BoxSpec spec = box();
-  EXPECT_EQ(reported(expected_layers(facts(kRootHost), spec), Layer::mount_namespace).detail,
+  model::BoxSettings settings = box();
+  EXPECT_EQ(reported(expected_layers(facts(kRootHost), settings), Layer::mount_namespace).detail,
             "own root, read-only");
-  spec.read_only_rootfs = false;
-  EXPECT_EQ(reported(expected_layers(facts(kRootHost), spec), Layer::mount_namespace).detail,
+  settings.read_only_rootfs = false;
+  EXPECT_EQ(reported(expected_layers(facts(kRootHost), settings), Layer::mount_namespace).detail,
             "own root, writable");
 }
 
@@ -211,22 +210,22 @@ TEST(RequireProofs, LetsOnlyWhatThePlanMayLeaveOutBeAccepted) {
 
 TEST(SetupFailure, SaysWhenTheKernelCannotCompileAnotherFilter) {
   constexpr int kNotSupported = 524;  // has no name outside the kernel
-  const Error full = setup_failure(box(), SystemError(wire::kInstallFilterStep, kNotSupported));
+  const Error full = setup_failure(SystemError(wire::kInstallFilterStep, kNotSupported));
   EXPECT_EQ(full.code(), ErrorCode::busy);
-  EXPECT_THAT(full.what(), HasSubstr("box for session s could not be made"));
+  EXPECT_THAT(full.what(), HasSubstr("the box could not be made"));
   EXPECT_THAT(full.what(), HasSubstr("install the system call filter"));
   EXPECT_THAT(full.what(), HasSubstr("take all the memory that the kernel has for compiled ones"));
   EXPECT_THAT(full.what(), HasSubstr("net.core.bpf_jit_limit"));
-  const Error other = setup_failure(box(), SystemError("mount proc", kNotSupported));
-  EXPECT_STREQ(other.what(), "box for session s could not be made: mount proc: error 524");
+  const Error other = setup_failure(SystemError("mount proc", kNotSupported));
+  EXPECT_STREQ(other.what(), "the box could not be made: mount proc: error 524");
 }
 
 TEST(SetupFailure, TellsExhaustionFromALayerThatIsNotToBeHad) {
-  EXPECT_EQ(setup_failure(box(), SystemError("new namespaces", EAGAIN)).code(), ErrorCode::busy);
-  const Error refused = setup_failure(box(), SystemError("new namespaces", EPERM));
+  EXPECT_EQ(setup_failure(SystemError("new namespaces", EAGAIN)).code(), ErrorCode::busy);
+  const Error refused = setup_failure(SystemError("new namespaces", EPERM));
   EXPECT_EQ(refused.code(), ErrorCode::isolation_unavailable);
   EXPECT_STREQ(refused.what(),
-               "box for session s could not be made: new namespaces: Operation not permitted");
+               "the box could not be made: new namespaces: Operation not permitted");
 }
 
 TEST(RequireProofs, NamesTheLayerThatDoesNotHold) {

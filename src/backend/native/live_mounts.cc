@@ -137,8 +137,8 @@ Task<void> LiveMounts::attach(Target box, WantedMount mount, std::string holder)
   }
 }
 
-Task<void> LiveMounts::show(Target box, model::BoxSpec spec, model::MountSpec mount) {
-  const model::MountRules rules = ground_.rules_of(spec);
+Task<void> LiveMounts::show(Target box, model::BoxSettings settings, model::MountSpec mount) {
+  const model::MountRules rules = ground_.rules_of(settings);
   if (mount.is_artifact()) {
     WantedMount wanted = co_await verified(box, mount, rules);
     std::exception_ptr failure;
@@ -152,8 +152,8 @@ Task<void> LiveMounts::show(Target box, model::BoxSpec spec, model::MountSpec mo
     co_await remove_copy(box, mount);
     std::rethrow_exception(failure);
   }
-  model::BoxSpec only;
-  only.mount_path = spec.mount_path;
+  model::BoxSettings only;
+  only.mount_path = settings.mount_path;
   only.extra_mounts.push_back(mount);
   // What covers parts of it comes behind it.
   for (WantedMount& wanted : open_mounts(only, rules, ground_.empty)) {

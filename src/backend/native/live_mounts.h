@@ -12,7 +12,7 @@
 #include "backend/native/launcher_client.h"
 #include "backend/native/slots.h"
 #include "base/unique_fd.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/mount_rules.h"
 
 namespace caisson::backend::native {
@@ -41,7 +41,7 @@ class LiveMounts {
     Slots::Lease slot;
   };
   // Throw as those of Box.
-  Task<void> show(Target box, model::BoxSpec spec, model::MountSpec mount);
+  Task<void> show(Target box, model::BoxSettings settings, model::MountSpec mount);
   Task<void> hide(Target box, model::MountSpec mount);
 
   // Of a box that is gone.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/unique_fd.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/mount_rules.h"
 
 namespace caisson::backend::native {

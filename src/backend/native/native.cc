@@ -46,18 +46,19 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       .may_be_untranslated = options.allow_missing.contains(Layer::workspace_owner),
       .copies = options.state_dir / "artifacts",
       .empty = runtime_directory() / "empty",
-      .rules_of = [this](const model::BoxSpec& spec) { return mount_rules(spec); },
+      .rules_of = [this](const model::BoxSettings& settings) { return mount_rules(settings); },
       .workers = [this]() -> asio::thread_pool& { return workers(); }});
 }
 
-model::IsolationReport Native::Impl::expect(const model::BoxSpec& spec,
+model::IsolationReport Native::Impl::expect(const model::BoxSettings& settings,
                                             const std::optional<NetworkProbe>& probed) {
   LayerFacts facts{.host = host,
                    .limits = cgroups->reports(),
                    .network = std::nullopt,
                    .withhold = options.withhold};
-  if (spec.network == model::NetworkMode::on) facts.network = probed ? *probed : Network::probe();
-  return expected_layers(facts, spec);
+  if (settings.network == model::NetworkMode::on)
+    facts.network = probed ? *probed : Network::probe();
+  return expected_layers(facts, settings);
 }
 
 // Each box has a channel that the loop watches for as long as it lives.
@@ -84,16 +85,16 @@ boost::asio::thread_pool& Native::Impl::workers() {
   return *pool;
 }
 
-CgroupLimits Native::Impl::limits_of(const model::BoxSpec& spec) const {
+CgroupLimits Native::Impl::limits_of(const model::BoxSettings& settings) const {
   CgroupLimits limits;
   const auto& withheld = options.withhold;
   if (!withheld.contains(Layer::memory_limit)) {
-    limits.memory_bytes = static_cast<std::uint64_t>(spec.memory_mb) << 20;
+    limits.memory_bytes = static_cast<std::uint64_t>(settings.memory_mb) << 20;
   }
   if (!withheld.contains(Layer::pids_limit)) {
-    limits.pids = static_cast<std::uint64_t>(spec.pids_limit);
+    limits.pids = static_cast<std::uint64_t>(settings.pids_limit);
   }
-  if (!withheld.contains(Layer::cpu_limit)) limits.cpus = spec.cpus;
+  if (!withheld.contains(Layer::cpu_limit)) limits.cpus = settings.cpus;
   return limits;
 }
 
@@ -113,16 +114,15 @@ void Native::Impl::abandon() {
 
 Task<BackendStatus> Native::Impl::status() {
   BackendStatus result;
-  model::BoxSpec spec;
-  spec.session_id = "status";
+  model::BoxSettings settings;
   std::set<Layer> optional;
   for (const Layer layer : model::all_layers()) {
     if (can_be_missing(layer)) optional.insert(layer);
   }
-  result.isolation = expect(spec);
+  result.isolation = expect(settings);
   std::unique_ptr<Box> box;
   try {
-    box = co_await create(std::move(spec), std::move(optional));
+    box = co_await create(std::move(settings), std::move(optional));
     result.isolation = box->isolation();
     require_layers(result.isolation, options.allow_missing);
     result.available = true;
@@ -180,13 +180,13 @@ Task<BackendStatus> Native::status() {
   return impl_->status();
 }
 
-Task<std::unique_ptr<Box>> Native::create(model::BoxSpec spec) {
-  return impl_->create(std::move(spec), impl_->options.allow_missing);
+Task<std::unique_ptr<Box>> Native::create(model::BoxSettings settings) {
+  return impl_->create(std::move(settings), impl_->options.allow_missing);
 }
 
-Task<std::unique_ptr<Box>> Native::adopt(model::BoxSpec spec, std::string description,
+Task<std::unique_ptr<Box>> Native::adopt(model::BoxSettings settings, std::string description,
                                          std::vector<UniqueFd> fds) {
-  return impl_->adopt(std::move(spec), std::move(description), std::move(fds));
+  return impl_->adopt(std::move(settings), std::move(description), std::move(fds));
 }
 
 Task<std::string> Native::provide(std::string image, std::string program) {

@@ -37,8 +37,8 @@ class Native final : public Backend {
 
   std::string_view name() const override;
   Task<BackendStatus> status() override;
-  Task<std::unique_ptr<Box>> create(model::BoxSpec spec) override;
-  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+  Task<std::unique_ptr<Box>> create(model::BoxSettings settings) override;
+  Task<std::unique_ptr<Box>> adopt(model::BoxSettings settings, std::string description,
                                    std::vector<UniqueFd> fds) override;
   Task<std::string> provide(std::string image, std::string program) override;
   void set_mount_rules(MountRulesOf rules) override;

@@ -75,7 +75,7 @@ Task<std::optional<BoxCgroup>> Native::Impl::find_cgroup(std::string name, Cgrou
   std::rethrow_exception(failure);
 }
 
-Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string description,
+Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSettings settings, std::string description,
                                                std::vector<UniqueFd> fds) {
   const std::shared_ptr<Impl> self = shared_from_this();
   const NativeDescription told = read_description(description);
@@ -89,7 +89,7 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
   Announced box = std::move(known.mapped());
   std::optional<BoxCgroup> cgroup;
   if (told.has_cgroup) {
-    cgroup = co_await find_cgroup(told.name, limits_of(spec), std::move(box.groups));
+    cgroup = co_await find_cgroup(told.name, limits_of(settings), std::move(box.groups));
   }
   const auto resources = std::make_shared<NativeResources>(executor, told.name, std::move(box.slot),
                                                            std::move(cgroup), graveyard, mounts);
@@ -115,12 +115,12 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSpec spec, std::string 
     dying.push_back(resources);
     std::rethrow_exception(failure);
   }
-  if (spec.network == model::NetworkMode::on && !inherited_network) {
+  if (settings.network == model::NetworkMode::on && !inherited_network) {
     inherited_network = Network::probe();
   }
   const GuestBox::Identity identity{kPayloadId, kPayloadId};
   co_return std::make_unique<GuestBox>(str("native-", owner.number(), "-", told.name), channel,
-                                       identity, expect(spec, inherited_network), resources,
+                                       identity, expect(settings, inherited_network), resources,
                                        processes);
 }
 

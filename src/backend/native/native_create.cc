@@ -57,10 +57,10 @@ void LateGuest::wait(const Timer& timer, std::weak_ptr<GuestChannel> channel, in
   });
 }
 
-model::MountRules Native::Impl::mount_rules(const model::BoxSpec& spec) const {
+model::MountRules Native::Impl::mount_rules(const model::BoxSettings& settings) const {
   model::MountRules rules;
   if (mount_rules_of) {
-    rules = mount_rules_of(spec);
+    rules = mount_rules_of(settings);
   } else {
     rules.roots = options.mount_roots;
   }
@@ -82,10 +82,10 @@ void Native::Impl::judge_translation(const std::string& problem, model::Isolatio
   require_layers(report, accepted);
 }
 
-std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSpec& spec,
+std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSettings& settings,
                                                    const std::string& name) {
   const auto make = [&]() -> std::optional<BoxCgroup> {
-    BoxCgroup cgroup = cgroups->create(name, limits_of(spec));
+    BoxCgroup cgroup = cgroups->create(name, limits_of(settings));
     if (cgroup.empty()) return std::nullopt;
     return cgroup;
   };
@@ -115,13 +115,14 @@ void Native::Impl::describe_cgroup(const NativeResources& resources, BoxRequest&
 
 // A launcher that dies takes no box with it, and another is as good: its death is no reason to
 // fail. Neither is that of a process that waited to become this box.
-Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSpec spec, std::set<Layer> accepted) {
+Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSettings settings,
+                                                std::set<Layer> accepted) {
   for (int attempt = 1;; ++attempt) {
     const bool last = attempt == kAttempts;
     try {
-      co_return co_await create_once(spec, accepted);
+      co_return co_await create_once(settings, accepted);
     } catch (const SystemError& error) {
-      if (last) throw setup_failure(spec, error);
+      if (last) throw setup_failure(error);
     } catch (const Error& error) {
       const bool died =
           error.code() == ErrorCode::backend_unavailable || error.code() == ErrorCode::box_lost;
@@ -130,27 +131,27 @@ Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSpec spec, std::set<La
   }
 }
 
-Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
+Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSettings settings,
                                                      std::set<Layer> accepted) {
   const std::shared_ptr<Impl> self = shared_from_this();
   bury();
   sweep_again();
   expect_box();
-  model::IsolationReport report = expect(spec);
+  model::IsolationReport report = expect(settings);
   require_layers(report, accepted);
   std::vector<WantedMount> wanted =
-      open_mounts(spec, mount_rules(spec), runtime_directory() / "empty");
-  const std::shared_ptr<Template> root = co_await templates.get(spec.image);
+      open_mounts(settings, mount_rules(settings), runtime_directory() / "empty");
+  const std::shared_ptr<Template> root = co_await templates.get(settings.image);
   const std::shared_ptr<LauncherClient> launcher = root->launcher;
   const Slots::Lease slot = co_await slots->take(launcher);
 
   Travellers travellers;
   BoxRequest request;
   request.image = root->image;
-  request.read_only_root = spec.read_only_rootfs;
-  request.network = spec.network == model::NetworkMode::on;
-  request.workspace_path = spec.mount_path;
-  request.scratch_bytes = scratch_bytes(spec.memory_mb);
+  request.read_only_root = settings.read_only_rootfs;
+  request.network = settings.network == model::NetworkMode::on;
+  request.workspace_path = settings.mount_path;
+  request.scratch_bytes = scratch_bytes(settings.memory_mb);
   request.scratch_inodes = scratch_inodes(request.scratch_bytes);
   request.ids = slot->ids;
   request.cgroup_namespace = !options.withhold.contains(Layer::cgroup_namespace);
@@ -171,7 +172,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
 
   const std::string name = str("box-", next_box++);
   const auto resources = std::make_shared<NativeResources>(
-      executor, name, slot, make_cgroup(spec, name), graveyard, mounts);
+      executor, name, slot, make_cgroup(settings, name), graveyard, mounts);
   describe_cgroup(*resources, request, travellers);
   BoxPlan plan = plan_box(host, request);
   const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
@@ -192,7 +193,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSpec spec,
     const bool died = error.error_number() == EPIPE || error.error_number() == ECONNRESET;
     failure = std::make_exception_ptr(
         died ? Error(ErrorCode::box_lost, "the process of the box was killed while it was made")
-             : setup_failure(spec, error));
+             : setup_failure(error));
   } catch (...) {
     failure = std::current_exception();
   }

@@ -42,8 +42,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Impl(boost::asio::any_io_executor executor_in, Options options_in);
 
   Task<BackendStatus> status();
-  Task<std::unique_ptr<Box>> create(model::BoxSpec spec, std::set<model::Layer> accepted);
-  Task<std::unique_ptr<Box>> adopt(model::BoxSpec spec, std::string description,
+  Task<std::unique_ptr<Box>> create(model::BoxSettings settings, std::set<model::Layer> accepted);
+  Task<std::unique_ptr<Box>> adopt(model::BoxSettings settings, std::string description,
                                    std::vector<UniqueFd> fds);
   Task<void> begin_adoption(std::vector<std::string> descriptions);
   Task<std::string> provide(std::string image, std::string program);
@@ -69,17 +69,18 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   Task<void> clear_graveyard();
 
   // What this host can do for such a box; its network is asked unless that is known.
-  model::IsolationReport expect(const model::BoxSpec& spec,
+  model::IsolationReport expect(const model::BoxSettings& settings,
                                 const std::optional<NetworkProbe>& probed = std::nullopt);
   boost::asio::thread_pool& workers();
-  model::MountRules mount_rules(const model::BoxSpec& spec) const;
-  CgroupLimits limits_of(const model::BoxSpec& spec) const;
-  std::optional<BoxCgroup> make_cgroup(const model::BoxSpec& spec, const std::string& name);
+  model::MountRules mount_rules(const model::BoxSettings& settings) const;
+  CgroupLimits limits_of(const model::BoxSettings& settings) const;
+  std::optional<BoxCgroup> make_cgroup(const model::BoxSettings& settings, const std::string& name);
   void judge_translation(const std::string& problem, model::IsolationReport& report,
                          const std::set<model::Layer>& accepted) const;
   void describe_cgroup(const NativeResources& resources, BoxRequest& request,
                        Travellers& travellers) const;
-  Task<std::unique_ptr<Box>> create_once(model::BoxSpec spec, std::set<model::Layer> accepted);
+  Task<std::unique_ptr<Box>> create_once(model::BoxSettings settings,
+                                         std::set<model::Layer> accepted);
   Task<std::optional<BoxCgroup>> find_cgroup(std::string name, CgroupLimits limits,
                                              std::set<std::uint64_t> groups);
   Task<std::vector<wire::ProofResult>> set_up(std::shared_ptr<GuestChannel> channel,

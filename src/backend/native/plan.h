@@ -8,7 +8,7 @@
 #include "backend/native/host.h"
 #include "backend/native/identity.h"
 #include "backend/native/plan_template.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/isolation.h"
 #include "wire/launch.h"
 

@@ -3,7 +3,7 @@
 #include "backend/native/identity.h"
 #include "backend/native/tool_commands.h"
 #include "base/str.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/tools.h"
 
 namespace caisson::backend::native {

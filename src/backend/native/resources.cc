@@ -83,8 +83,8 @@ LiveMounts::Target NativeResources::target() const {
           .slot = slot_};
 }
 
-Task<void> NativeResources::show(model::BoxSpec spec, model::MountSpec mount) {
-  return mounts_->show(target(), std::move(spec), std::move(mount));
+Task<void> NativeResources::show(model::BoxSettings settings, model::MountSpec mount) {
+  return mounts_->show(target(), std::move(settings), std::move(mount));
 }
 
 Task<void> NativeResources::hide(model::MountSpec mount) {

@@ -45,7 +45,7 @@ class NativeResources final : public BoxResources {
   void remove_group(std::uint64_t id) override;
   std::uint64_t retain_groups(const std::set<std::uint64_t>& ids) override;
   BoxUsage usage() override;
-  Task<void> show(model::BoxSpec spec, model::MountSpec mount) override;
+  Task<void> show(model::BoxSettings settings, model::MountSpec mount) override;
   Task<void> hide(model::MountSpec mount) override;
   void kill() override;
   std::string end_reason() const override { return end_reason_; }

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/text.h"
-#include "model/box_spec.h"
+#include "model/box_settings.h"
 #include "model/image_name.h"
 
 namespace caisson::backend::native {

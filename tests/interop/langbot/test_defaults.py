@@ -85,7 +85,7 @@ def test_below_the_host_root_everything_is_allowed_and_nothing_else(start_daemon
     assert client.create("inside", host_path=str(langbot / "data")).status == 201
     assert client.delete("inside").status == 200
     reply = client.create("outside", host_path=str(outside))
-    assert reply.status == 400 and f"is outside allowed_mount_roots: {langbot}" in reply.message, reply
+    assert reply.status == 403 and f"is outside allowed_mount_roots: {langbot}" in reply.message, reply
 
 
 @pytest.mark.parametrize("profile", ["default", "offline", "offline_readonly", "network_basic", "network_extended"])

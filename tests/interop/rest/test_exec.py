@@ -355,7 +355,8 @@ def test_a_stream_ends_with_an_error_when_the_exec_fails(daemon, client, session
     caller, response = open_stream(daemon, session, "true", memory_mb=64)
     assert list(events(response)) == [
         ("error", {"error": {"code": "session_conflict",
-                             "message": f"Box session {session} already exists with memory_mb=512"}})
+                             "message": f"session {session} already exists with memory_mb=512: ask for the same, "
+                                        f"remove the session with `caisson rm {session}`, or choose another name"}})
     ]  # fmt: skip
     caller.close()
 

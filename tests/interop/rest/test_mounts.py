@@ -60,7 +60,7 @@ def test_a_directory_comes_and_goes_while_a_process_goes_on(client, session, tmp
 @pytest.mark.parametrize(
     ("mount", "status"),
     [
-        ({"host_path": "/etc", "mount_path": "/workspace/x"}, 400),
+        ({"host_path": "/etc", "mount_path": "/workspace/x"}, 403),
         ({"mount_path": "/data"}, 409),
         ({"mount_path": "/tmp"}, 409),
         ({"host_path": "/srv", "mount_path": "/opt/langbot-artifacts/x", "mode": "ro"}, 400),

@@ -152,8 +152,6 @@ SENTENCES = [
     ({"extra_mounts": [{"host_path": "/x", "mount_path": "x"}]},
      "mount_path must be an absolute path inside the sandbox"),
     ({"extra_mounts": [{"host_path": "/x", "mount_path": "/x", "mode": "all"}]}, "extra_mounts[0].mode"),
-    ({"skill_name": "a b"}, "skill_name can only contain up to 64 letters, numbers, hyphens and underscores"),
-    ({"skill_name": "x" * 65}, "skill_name can only contain up to 64 letters, numbers, hyphens and underscores"),
     ({"cpus": 0}, "cpus must be greater than 0"),
     ({"cpus": -1.5}, "cpus must be greater than 0"),
     ({"cpus": False}, "cpus must be greater than 0"),
@@ -165,10 +163,6 @@ SENTENCES = [
     ({"host_path": "/x", "workdir": "/elsewhere"}, "workdir must stay under mount_path when host_path is provided"),
     ({"host_path": "/x", "mount_path": "/data", "workdir": "/database"},
      "workdir must stay under mount_path when host_path is provided"),
-    ({"host_path": "/etc"}, "host_path /etc is blocked for security"),
-    ({"host_path": "/"}, "host_path / is blocked for security"),
-    ({"host_path": "/proc"}, "host_path /proc is blocked for security"),
-    ({"extra_mounts": [{"host_path": "/etc/ssh", "mount_path": "/x"}]}, "host_path /etc/ssh is blocked for security"),
 ]  # fmt: skip
 
 
@@ -177,6 +171,23 @@ def test_a_wrong_setting_is_refused_with_its_sentence(client, session, spec, sen
     refused(client.create(session, **spec), sentence)
     assert client.get(session).status == 404
     refused(client.exec(session, "true", **spec), sentence)
+    assert client.get(session).status == 404
+
+
+@pytest.mark.parametrize(
+    "spec, path",
+    [
+        ({"host_path": "/etc"}, "/etc"),
+        ({"host_path": "/"}, "/"),
+        ({"host_path": "/proc"}, "/proc"),
+        ({"extra_mounts": [{"host_path": "/etc/ssh", "mount_path": "/x"}]}, "/etc/ssh"),
+    ],
+    ids=repr,
+)
+def test_a_directory_that_no_box_may_see_is_refused(client, session, spec, path):
+    for reply in (client.create(session, **spec), client.exec(session, "true", **spec)):
+        assert (reply.status, reply.code) == (403, "mount_refused"), reply
+        assert f"host_path {path} is blocked for security" in reply.message
     assert client.get(session).status == 404
 
 
@@ -272,14 +283,14 @@ def conflicts(roots, exotic=False):
     if exotic:
         return [
             ("network", "on", "on", "off"),
-            ("host_path", None, "None", one),
+            ("host_path", None, "null", one),
             ("host_path_mode", "ro", "ro", "none"),
             ("mount_path", "/data", "/data", "/workspace"),
-            ("persistent", True, "True", False),
+            ("persistent", True, "true", False),
             ("cpus", 0.25, "0.25", 1),
             ("memory_mb", 64, "64", 65),
             ("pids_limit", 17, "17", 18),
-            ("read_only_rootfs", False, "False", True),
+            ("read_only_rootfs", False, "false", True),
             ("workspace_quota_mb", 3, "3", 0),
         ]
     return [
@@ -288,11 +299,11 @@ def conflicts(roots, exotic=False):
         ("host_path", one, one, two),
         ("host_path_mode", "rw", "rw", "ro"),
         ("mount_path", "/workspace", "/workspace", "/data"),
-        ("persistent", False, "False", True),
-        ("cpus", 1, "1.0", 2),
+        ("persistent", False, "false", True),
+        ("cpus", 1, "1", 2),
         ("memory_mb", 512, "512", 513),
         ("pids_limit", 128, "128", 129),
-        ("read_only_rootfs", True, "True", False),
+        ("read_only_rootfs", True, "true", False),
         ("workspace_quota_mb", 0, "0", 1),
     ]
 
@@ -306,23 +317,24 @@ def test_the_first_setting_that_differs_is_named(client, session, roots, exotic)
     for differing in pairs:
         wish = {**base, **{field: other for field, _, _, other in differing}}
         field, _, shown, _ = differing[0]
-        expected = f"Box session {session} already exists with {field}={shown}"
+        expected = (f"session {session} already exists with {field}={shown}: ask for the same, remove the session with "
+                    f"`caisson rm {session}`, or choose another name")  # fmt: skip
         for reply in (client.create(session, **wish), client.exec(session, "true", **wish)):
             assert (reply.status, reply.code, reply.message) == (409, "session_conflict", expected), wish
     assert client.create(session, **base).status == 201
 
 
 @pytest.mark.parametrize(
-    "value, shown", [(1, "1.0"), (0.1, "0.1"), (1.5, "1.5"), ("1e3", "1000.0"), (0.00001, "1e-05"), (12, "12.0")]
+    "value, shown", [(1, "1"), (0.1, "0.1"), (1.5, "1.5"), ("1e3", "1000"), (0.00001, "1e-05"), (12, "12")]
 )
-def test_cpus_are_spelled_as_python_does(client, session, value, shown):
+def test_cpus_are_spelled_as_people_do(client, session, value, shown):
     assert client.create(session, cpus=value).status == 201
-    assert client.create(session, cpus=7.25).message.endswith(f"cpus={shown}")
+    assert f"cpus={shown}: " in client.create(session, cpus=7.25).message
 
 
 def test_a_missing_setting_means_its_default_and_conflicts(client, session):
     assert client.create(session, memory_mb=64).status == 201
-    assert client.create(session).message.endswith("already exists with memory_mb=64")
+    assert "already exists with memory_mb=64: " in client.create(session).message
 
 
 def test_other_extra_mounts_are_a_conflict_that_keeps_the_session(client, session, roots):

@@ -1,4 +1,4 @@
-#include "model/box_spec.h"
+#include "model/box_request.h"
 
 #include <gmock/gmock.h>
 
@@ -14,8 +14,8 @@ boost::json::value request(const std::string& fields) {
   const std::string separator = fields.empty() ? "" : ", ";
   return parse_json("{\"session_id\": \"s1\"" + separator + fields + "}");
 }
-BoxSpec read(const std::string& fields) {
-  return read_box_spec(request(fields));
+BoxRequest read(const std::string& fields) {
+  return read_box_request(request(fields));
 }
 std::string refusal(const std::string& fields) {
   return refusal_of([&] { read(fields); });
@@ -64,68 +64,65 @@ TEST(MountSpec, IsRefusedBelowArtifactsWhereItIsNone) {
   }
 }
 
-TEST(BoxSpec, RefusesANameThatIsNotUtf8) {
+TEST(ReadBoxRequest, RefusesANameThatIsNotUtf8) {
   EXPECT_EQ(refusal_of([] {
-              read_box_spec(boost::json::object{{"session_id", "a\xff"}});
+              read_box_request(boost::json::object{{"session_id", "a\xff"}});
             }),
             "session_id must be UTF-8: \"a\xEF\xBF\xBD\"");
 }
 
-TEST(ReadBoxSpec, FillsInTheDefaults) {
-  const BoxSpec spec = read("");
-  EXPECT_EQ(spec, BoxSpec{.session_id = "s1"});
-  EXPECT_EQ(spec.cmd, "");
-  EXPECT_EQ(spec.workdir, "/workspace");
-  EXPECT_EQ(spec.timeout_sec, 30);
-  EXPECT_EQ(spec.network, NetworkMode::off);
-  EXPECT_TRUE(spec.env.empty());
-  EXPECT_EQ(spec.image, "rockchin/langbot-sandbox:latest");
-  EXPECT_EQ(spec.host_path, std::nullopt);
-  EXPECT_EQ(spec.host_path_mode, MountMode::rw);
-  EXPECT_EQ(spec.mount_path, "/workspace");
-  EXPECT_TRUE(spec.extra_mounts.empty());
-  EXPECT_EQ(spec.skill_name, std::nullopt);
-  EXPECT_FALSE(spec.persistent);
-  EXPECT_EQ(spec.cpus, 1.0);
-  EXPECT_EQ(spec.memory_mb, 512);
-  EXPECT_EQ(spec.pids_limit, 128);
-  EXPECT_TRUE(spec.read_only_rootfs);
-  EXPECT_EQ(spec.workspace_quota_mb, 0);
+TEST(ReadBoxRequest, FillsInTheDefaults) {
+  const BoxRequest spec = read("");
+  EXPECT_EQ(spec, BoxRequest{.session_id = "s1"});
+  EXPECT_EQ(spec.command.cmd, "");
+  EXPECT_EQ(spec.command.workdir, "/workspace");
+  EXPECT_EQ(spec.command.timeout_sec, 30);
+  EXPECT_EQ(spec.box.network, NetworkMode::off);
+  EXPECT_TRUE(spec.command.env.empty());
+  EXPECT_EQ(spec.box.image, "rockchin/langbot-sandbox:latest");
+  EXPECT_EQ(spec.box.host_path, std::nullopt);
+  EXPECT_EQ(spec.box.host_path_mode, MountMode::rw);
+  EXPECT_EQ(spec.box.mount_path, "/workspace");
+  EXPECT_TRUE(spec.box.extra_mounts.empty());
+  EXPECT_FALSE(spec.box.persistent);
+  EXPECT_EQ(spec.box.cpus, 1.0);
+  EXPECT_EQ(spec.box.memory_mb, 512);
+  EXPECT_EQ(spec.box.pids_limit, 128);
+  EXPECT_TRUE(spec.box.read_only_rootfs);
+  EXPECT_EQ(spec.box.workspace_quota_mb, 0);
 }
 
-TEST(ReadBoxSpec, ReadsEveryFieldAndIgnoresUnknownOnes) {
-  const BoxSpec spec = read(R"("cmd": "  ls ", "workdir": " /code/src ", "timeout_sec": "9.0",
+TEST(ReadBoxRequest, ReadsEveryFieldAndIgnoresUnknownOnes) {
+  const BoxRequest spec = read(R"("cmd": "  ls ", "workdir": " /code/src ", "timeout_sec": "9.0",
     "network": "on", "env": {"A": "1"}, "image": "debian", "host_path": " /srv/data ",
     "host_path_mode": "ro", "mount_path": "/code", "persistent": "yes", "cpus": "1e1",
     "extra_mounts": [{"host_path": "/a", "mount_path": "/b", "later": 1},
                      {"host_path": "C:\\x", "mount_path": "/c/", "mode": "none"}],
-    "skill_name": " my-skill_1 ", "memory_mb": " 64 ", "pids_limit": true, "read_only_rootfs": 0,
+    "skill_name": "ignored", "memory_mb": " 64 ", "pids_limit": true, "read_only_rootfs": 0,
     "workspace_quota_mb": 5.0, "some_future_field": [])");
   EXPECT_EQ(
       spec,
-      (BoxSpec{.session_id = "s1",
-               .cmd = "ls",
-               .workdir = "/code/src",
-               .timeout_sec = 9,
-               .network = NetworkMode::on,
-               .env = {{"A", "1"}},
-               .image = "debian",
-               .host_path = "/srv/data",
-               .host_path_mode = MountMode::ro,
-               .mount_path = "/code",
-               .extra_mounts = {{"/a", "/b", MountMode::rw}, {"C:\\x", "/c", MountMode::none}},
-               .skill_name = "my-skill_1",
-               .persistent = true,
-               .cpus = 10,
-               .memory_mb = 64,
-               .pids_limit = 1,
-               .read_only_rootfs = false,
-               .workspace_quota_mb = 5,
-               .mounting = Mounting::follows}));
-  EXPECT_EQ(read_box_spec(to_json(spec)), spec);
+      (BoxRequest{
+          .session_id = "s1",
+          .box = {.network = NetworkMode::on,
+                  .image = "debian",
+                  .host_path = "/srv/data",
+                  .host_path_mode = MountMode::ro,
+                  .mount_path = "/code",
+                  .extra_mounts = {{"/a", "/b", MountMode::rw}, {"C:\\x", "/c", MountMode::none}},
+                  .persistent = true,
+                  .cpus = 10,
+                  .memory_mb = 64,
+                  .pids_limit = 1,
+                  .read_only_rootfs = false,
+                  .workspace_quota_mb = 5},
+          .mounting = Mounting::fixed,
+          .command = {
+              .cmd = "ls", .workdir = "/code/src", .timeout_sec = 9, .env = {{"A", "1"}}}}));
+  EXPECT_EQ(read_box_request(to_json(spec)), spec);
 }
 
-TEST(ReadBoxSpec, RefusesWithTheSentencesThatClientsMatch) {
+TEST(ReadBoxRequest, RefusesWithTheSentencesThatClientsMatch) {
   const std::pair<const char*, const char*> rows[] = {
       {R"("workdir": "src")", "workdir must be an absolute path inside the sandbox"},
       {R"("workdir": "")", "workdir must be an absolute path inside the sandbox"},
@@ -135,8 +132,6 @@ TEST(ReadBoxSpec, RefusesWithTheSentencesThatClientsMatch) {
       {R"("host_path": "data")", "host_path must be an absolute host path"},
       {R"("host_path": "C:data")", "host_path must be an absolute host path"},
       {R"("mount_path": "work")", "mount_path must be an absolute path inside the sandbox"},
-      {R"("skill_name": "a b")",
-       "skill_name can only contain up to 64 letters, numbers, hyphens and underscores"},
       {R"("cpus": 0)", "cpus must be greater than 0"},
       {R"("cpus": "-0.5")", "cpus must be greater than 0"},
       {R"("memory_mb": 31)", "memory_mb must be at least 32"},
@@ -155,11 +150,11 @@ TEST(ReadBoxSpec, RefusesWithTheSentencesThatClientsMatch) {
         std::string(fields).starts_with("\"mount_path\"") ? R"("workdir": "/w", )" : "";
     EXPECT_EQ(refusal(prefix + fields), sentence) << fields;
   }
-  EXPECT_EQ(refusal_of([] { read_box_spec(parse_json(R"({"session_id": "  "})")); }),
+  EXPECT_EQ(refusal_of([] { read_box_request(parse_json(R"({"session_id": "  "})")); }),
             "session_id must not be empty");
 }
 
-TEST(ReadBoxSpec, NamesTheFieldOfAWrongType) {
+TEST(ReadBoxRequest, NamesTheFieldOfAWrongType) {
   const std::pair<const char*, const char*> rows[] = {
       {R"("cmd": 1)", "cmd: must be a string"},
       {R"("cmd": null)", "cmd: must be a string"},
@@ -177,49 +172,48 @@ TEST(ReadBoxSpec, NamesTheFieldOfAWrongType) {
       {R"("extra_mounts": [1])", "extra_mounts[0]: must be an object"},
       {R"("extra_mounts": [{"mount_path": "/b"}])", "extra_mounts[0].host_path: is required"},
       {R"("extra_mounts": [{"host_path": "/b"}])", "extra_mounts[0].mount_path: is required"},
-      {R"("skill_name": 5)", "skill_name: must be a string"},
       {R"("persistent": "maybe")", "persistent: must be true or false"},
       {R"("cpus": "many")", "cpus: must be a number"},
       {R"("memory_mb": 64.5)", "memory_mb: must be an integer"},
       {R"("read_only_rootfs": null)", "read_only_rootfs: must be true or false"},
   };
   for (const auto& [fields, sentence] : rows) EXPECT_EQ(refusal(fields), sentence) << fields;
-  EXPECT_EQ(refusal_of([] { read_box_spec(parse_json("{}")); }), "session_id: is required");
-  EXPECT_EQ(refusal_of([] { read_box_spec(parse_json(R"({"session_id": 1})")); }),
+  EXPECT_EQ(refusal_of([] { read_box_request(parse_json("{}")); }), "session_id: is required");
+  EXPECT_EQ(refusal_of([] { read_box_request(parse_json(R"({"session_id": 1})")); }),
             "session_id: must be a string");
-  EXPECT_EQ(refusal_of([] { read_box_spec(parse_json("[]")); }), "must be an object");
+  EXPECT_EQ(refusal_of([] { read_box_request(parse_json("[]")); }), "must be an object");
 }
 
-TEST(ReadBoxSpec, ReportsTheFirstOfSeveralFaultsInFieldOrder) {
+TEST(ReadBoxRequest, ReportsTheFirstOfSeveralFaultsInFieldOrder) {
   EXPECT_EQ(refusal(R"("pids_limit": 0, "cpus": 0, "timeout_sec": 0)"),
             "timeout_sec must be greater than 0");
-  EXPECT_EQ(refusal_of([] { read_box_spec(parse_json(R"({"timeout_sec": 0})")); }),
+  EXPECT_EQ(refusal_of([] { read_box_request(parse_json(R"({"timeout_sec": 0})")); }),
             "timeout_sec must be greater than 0");
 }
 
-TEST(ReadBoxSpec, RefusesNumbersThatAreNotFinite) {
+TEST(ReadBoxRequest, RefusesNumbersThatAreNotFinite) {
   for (const char* text : {R"("nan")", R"("inf")", R"("-inf")", R"("Infinity")"}) {
     EXPECT_EQ(refusal(std::string("\"cpus\": ") + text), "cpus must be a finite number") << text;
   }
   EXPECT_EQ(refusal(R"("memory_mb": "inf")"), "memory_mb: must be an integer");
 }
 
-TEST(ReadBoxSpec, TakesHugeNumbersAsTheMostThatHasAMeaning) {
-  const BoxSpec spec = read(R"("timeout_sec": 1000000000000000000000000, "cpus": 1e300,
+TEST(ReadBoxRequest, TakesHugeNumbersAsTheMostThatHasAMeaning) {
+  const BoxRequest spec = read(R"("timeout_sec": 1000000000000000000000000, "cpus": 1e300,
     "memory_mb": 18446744073709551615, "pids_limit": 9223372036854775807,
     "workspace_quota_mb": "99999999999999999999999")");
-  EXPECT_EQ(spec.timeout_sec, kMaxTimeoutSec);
-  EXPECT_EQ(spec.cpus, kMaxCpus);
-  EXPECT_EQ(spec.memory_mb, kMaxMegabytes);
-  EXPECT_EQ(spec.pids_limit, kMaxPidsLimit);
-  EXPECT_EQ(spec.workspace_quota_mb, kMaxMegabytes);
+  EXPECT_EQ(spec.command.timeout_sec, kMaxTimeoutSec);
+  EXPECT_EQ(spec.box.cpus, kMaxCpus);
+  EXPECT_EQ(spec.box.memory_mb, kMaxMegabytes);
+  EXPECT_EQ(spec.box.pids_limit, kMaxPidsLimit);
+  EXPECT_EQ(spec.box.workspace_quota_mb, kMaxMegabytes);
 }
 
-TEST(ReadBoxSpec, LetsAnUnsetWorkdirFollowTheMountPath) {
-  EXPECT_EQ(read(R"("mount_path": "/code")").workdir, "/code");
-  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": null)").workdir, "/code");
-  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": "")").workdir, "/code");
-  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": "/x")").workdir, "/x");
+TEST(ReadBoxRequest, LetsAnUnsetWorkdirFollowTheMountPath) {
+  EXPECT_EQ(read(R"("mount_path": "/code")").command.workdir, "/code");
+  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": null)").command.workdir, "/code");
+  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": "")").command.workdir, "/code");
+  EXPECT_EQ(read(R"("mount_path": "/code", "workdir": "/x")").command.workdir, "/x");
   EXPECT_EQ(refusal(R"("mount_path": "/code", "workdir": " ")"),
             "workdir must be an absolute path inside the sandbox");
   EXPECT_EQ(refusal(R"("mount_path": " ")"),
@@ -227,7 +221,7 @@ TEST(ReadBoxSpec, LetsAnUnsetWorkdirFollowTheMountPath) {
   EXPECT_EQ(refusal(R"("mount_path": 3)"), "mount_path: must be a string");
 }
 
-TEST(ReadBoxSpec, KeepsTheWorkdirUnderAMountedPath) {
+TEST(ReadBoxRequest, KeepsTheWorkdirUnderAMountedPath) {
   const char* sentence = "workdir must stay under mount_path when host_path is provided";
   EXPECT_EQ(refusal(R"("host_path": "/srv", "workdir": "/workspace/a")"), "");
   EXPECT_EQ(refusal(R"("host_path": "/srv", "workdir": "/workspace2")"), sentence);
@@ -235,39 +229,27 @@ TEST(ReadBoxSpec, KeepsTheWorkdirUnderAMountedPath) {
   EXPECT_EQ(refusal(R"("workdir": "/tmp")"), "");
 }
 
-TEST(ReadBoxSpec, JudgesPathsInNormalForm) {
+TEST(ReadBoxRequest, JudgesPathsInNormalForm) {
   const char* sentence = "workdir must stay under mount_path when host_path is provided";
   EXPECT_EQ(refusal(R"("host_path": "/srv", "workdir": "/workspace/../x")"), sentence);
-  const BoxSpec spec = read(R"("host_path": "/srv/../data//a/", "workdir": "/workspace/./b/../c/",
+  const BoxRequest spec =
+      read(R"("host_path": "/srv/../data//a/", "workdir": "/workspace/./b/../c/",
                                "mount_path": "/workspace/")");
-  EXPECT_EQ(spec.host_path, "/data/a");
-  EXPECT_EQ(spec.workdir, "/workspace/c");
-  EXPECT_EQ(spec.mount_path, "/workspace");
-  EXPECT_EQ(read(R"("host_path": "/srv", "mount_path": "/", "workdir": "/x")").workdir, "/x");
+  EXPECT_EQ(spec.box.host_path, "/data/a");
+  EXPECT_EQ(spec.command.workdir, "/workspace/c");
+  EXPECT_EQ(spec.box.mount_path, "/workspace");
+  EXPECT_EQ(read(R"("host_path": "/srv", "mount_path": "/", "workdir": "/x")").command.workdir,
+            "/x");
 }
 
-TEST(ReadBoxSpec, TakesWindowsHostPathsAsTheyAre) {
+TEST(ReadBoxRequest, TakesWindowsHostPathsAsTheyAre) {
   for (const char* text : {R"(C:\\data\\..\\x)", R"(c:/data)", R"(\\\\server\\share)"}) {
-    const BoxSpec spec = read(std::string(R"("host_path": ")") + text + "\"");
-    EXPECT_EQ(spec.host_path, parse_json(std::string("\"") + text + "\"").as_string());
+    const BoxRequest spec = read(std::string(R"("host_path": ")") + text + "\"");
+    EXPECT_EQ(spec.box.host_path, parse_json(std::string("\"") + text + "\"").as_string());
   }
 }
 
-TEST(ReadBoxSpec, TakesABlankSkillNameAsNone) {
-  EXPECT_EQ(read(R"("skill_name": "  ")").skill_name, std::nullopt);
-  EXPECT_EQ(read(R"("skill_name": null)").skill_name, std::nullopt);
-  const std::string longest(64, 'a');
-  EXPECT_EQ(read("\"skill_name\": \"" + longest + "\"").skill_name, longest);
-  EXPECT_NE(refusal("\"skill_name\": \"" + longest + "a\""), "");
-}
-
-TEST(ReadBoxSpec, TakesASkillNameInAnyScript) {
-  EXPECT_EQ(read("\"skill_name\": \"\u7f51\u9875-1\"").skill_name, "\u7f51\u9875-1");
-  EXPECT_NE(refusal("\"skill_name\": \"\u3002\""), "");
-  EXPECT_NE(refusal("\"skill_name\": \"-_\""), "");
-}
-
-TEST(ReadBoxSpec, RefusesTextThatTheKernelWouldCutOrMisread) {
+TEST(ReadBoxRequest, RefusesTextThatTheKernelWouldCutOrMisread) {
   EXPECT_EQ(refusal(R"("host_path": "/tmp/\u0000/../etc")"),
             "host_path: must not contain a NUL character");
   EXPECT_EQ(refusal(R"("env": {"A=B": "1"})"),
@@ -278,7 +260,7 @@ TEST(ReadBoxSpec, RefusesTextThatTheKernelWouldCutOrMisread) {
 TEST(ReadExecRequest, RequiresACommand) {
   EXPECT_EQ(refusal_of([] { read_exec_request(request(R"("cmd": "  ")")); }),
             "cmd must not be empty");
-  EXPECT_EQ(read_exec_request(request(R"("cmd": "ls")")).cmd, "ls");
+  EXPECT_EQ(read_exec_request(request(R"("cmd": "ls")")).command.cmd, "ls");
 }
 
 TEST(ExecResult, SurvivesJson) {

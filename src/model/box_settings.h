@@ -2,7 +2,6 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,19 +15,18 @@ enum class MountMode { none, ro, rw };
 std::string_view to_string(NetworkMode mode);
 std::string_view to_string(MountMode mode);
 
-inline constexpr std::string_view kDefaultImage = "rockchin/langbot-sandbox:latest";
 inline constexpr std::string_view kDefaultMountPath = "/workspace";
 // Of the user in a box, who can always write there.
 inline constexpr char kBoxHome[] = "/home/box";
-inline constexpr std::int64_t kDefaultTimeoutSec = 30;
 
 // The least a box can be given, and the most that has a meaning. A greater number is accepted and
 // taken as the most, so that bytes and nanoseconds always fit 64 bits further down.
 inline constexpr std::int64_t kMinMemoryMb = 32;
 inline constexpr std::int64_t kMaxMegabytes = std::int64_t{1} << 40;
-inline constexpr std::int64_t kMaxTimeoutSec = 1'000'000'000;
 inline constexpr std::int64_t kMaxPidsLimit = 4'194'304;  // PID_MAX_LIMIT of 64-bit kernels
 inline constexpr double kMaxCpus = 8192;                  // NR_CPUS of the largest kernels
+
+inline constexpr std::string_view kDefaultImage = "rockchin/langbot-sandbox:latest";
 
 // Where a box is shown trees of files by the digest of their content, each at ROOT/DIGITS.
 inline constexpr char kArtifactRoot[] = "/opt/langbot-artifacts";
@@ -46,51 +44,27 @@ struct MountSpec {
   bool operator==(const MountSpec&) const = default;
 };
 
-// What `extra_mounts` mean to a box that lives. Artifacts come and go in any case.
-enum class Mounting {
-  fixed,    // it has just these, or it is not the box that is asked for
-  follows,  // it is given just these: hosts before SDK 0.6, which name a skill with every spec
-  unsaid,   // whatever it has
-};
+MountSpec read_mount_spec(const boost::json::value& value, const std::string& path);
+boost::json::object to_json(const MountSpec& mount);
 
-// All that a caller may say about a box and the command to run in it. A spec that came from
-// read_box_spec() has been validated: its paths are absolute and normal, its numbers in range, and
-// no string in it contains a NUL.
-struct BoxSpec {
-  std::string session_id;
-  std::string cmd;
-  std::string workdir{kDefaultMountPath};
-  std::int64_t timeout_sec = kDefaultTimeoutSec;
+// What a box is like, whichever commands run in it. box_fields.h says of each setting what it may
+// be and what it is used for.
+struct BoxSettings {
   NetworkMode network = NetworkMode::off;
-  std::map<std::string, std::string> env;
   std::string image{kDefaultImage};
-  std::optional<std::string> host_path;  // shown at `mount_path` unless the mode is `none`
+  std::optional<std::string> host_path = {};  // shown at `mount_path` unless the mode is `none`
   MountMode host_path_mode = MountMode::rw;
   std::string mount_path{kDefaultMountPath};
-  std::vector<MountSpec> extra_mounts;
-  std::optional<std::string> skill_name;
+  std::vector<MountSpec> extra_mounts = {};
   bool persistent = false;
   double cpus = 1.0;
   std::int64_t memory_mb = 512;
   std::int64_t pids_limit = 128;
   bool read_only_rootfs = true;
   std::int64_t workspace_quota_mb = 0;  // 0: no quota
-  Mounting mounting = Mounting::unsaid;
-  bool operator==(const BoxSpec&) const = default;
+  // Of the workspace that the box is for; empty: none. Not the caller's to say.
+  std::string name_space = {};
+  bool operator==(const BoxSettings&) const = default;
 };
-
-// Reads and validates in the order of LangBot's model, so that of several faults the same one is
-// reported.
-enum class Leniency {
-  lenient,  // unknown fields are ignored: newer hosts send fields that older runtimes do not know
-  strict,   // they are refused, and so are paths of mounts that are not in their normal form
-};
-BoxSpec read_box_spec(const boost::json::value& value, Leniency leniency = Leniency::lenient);
-MountSpec read_mount_spec(const boost::json::value& value, const std::string& path);
-
-boost::json::object to_json(const BoxSpec& spec);
-// For keeping: what read_box_spec() makes of it is the same to the last bit.
-boost::json::object to_exact_json(const BoxSpec& spec);
-boost::json::object to_json(const MountSpec& mount);
 
 }  // namespace caisson::model
