@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <utility>
+#include <vector>
 
 namespace caisson {
 
@@ -15,34 +16,42 @@ class Cancellation {
 
   void cancel() {
     if (std::exchange(cancelled_, true)) return;
-    if (handler_) std::exchange(handler_, nullptr)();
+    // One by one: a handler may end others, and itself.
+    while (!handlers_.empty()) {
+      const std::function<void()> run = std::move(*handlers_.front());
+      handlers_.erase(handlers_.begin());
+      run();
+    }
   }
   bool cancelled() const { return cancelled_; }
 
-  // While it lives, cancel() runs the handler, once. A wish that was made before runs it at once.
+  // While it lives, cancel() runs the handler, once; there may be several, and the first to come
+  // runs first. A wish that was made before runs it at once.
   class Handler {
    public:
-    Handler(Cancellation* wish, std::function<void()> handler) : wish_(wish) {
+    Handler(Cancellation* wish, std::function<void()> handler)
+        : wish_(wish), handler_(std::move(handler)) {
       if (wish_ == nullptr) return;
       if (wish_->cancelled_) {
-        handler();
+        handler_();
       } else {
-        wish_->handler_ = std::move(handler);
+        wish_->handlers_.push_back(&handler_);
       }
     }
     Handler(const Handler&) = delete;
     Handler& operator=(const Handler&) = delete;
     ~Handler() {
-      if (wish_ != nullptr) wish_->handler_ = nullptr;
+      if (wish_ != nullptr) std::erase(wish_->handlers_, &handler_);
     }
 
    private:
     Cancellation* wish_;  // null: nobody will wish
+    std::function<void()> handler_;
   };
 
  private:
   bool cancelled_ = false;
-  std::function<void()> handler_;
+  std::vector<std::function<void()>*> handlers_;
 };
 
 }  // namespace caisson
