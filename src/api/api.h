@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "backend/backend.h"
+#include "api/backend_probe.h"
 #include "model/config.h"
 #include "net/router.h"
 #include "net/server.h"
@@ -18,25 +18,6 @@
 
 // The outside of the daemon: what the port answers.
 namespace caisson::api {
-
-// Whether the backend can make boxes, asked now and then rather than at every request: finding out
-// means making one.
-class BackendProbe {
- public:
-  BackendProbe(backend::Backend& backend, std::chrono::seconds good_for)
-      : backend_(backend), good_for_(good_for) {}
-
-  // The last answer while it is fresh; otherwise a new one.
-  Task<backend::BackendStatus> status();
-  std::string_view backend_name() const { return backend_.name(); }
-
- private:
-  backend::Backend& backend_;
-  const std::chrono::seconds good_for_;
-  backend::BackendStatus last_;
-  Deadline asked_{};
-  bool ever_ = false;
-};
 
 class Readiness;
 

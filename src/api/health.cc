@@ -85,16 +85,6 @@ Task<void> answer_ready(const Services& services, net::Exchange& exchange) {
 
 }  // namespace
 
-Task<backend::BackendStatus> BackendProbe::status() {
-  if (!ever_ || Clock::now() - asked_ >= good_for_) {
-    backend::BackendStatus status = co_await backend_.status();
-    last_ = std::move(status);
-    asked_ = Clock::now();
-    ever_ = true;
-  }
-  co_return last_;
-}
-
 void add_health_routes(net::Router& router, const Services& services) {
   const net::RouteOptions open{.needs_token = false};  // probes have no secrets
   const auto add = [&](const char* path, auto answer, const net::RouteOptions& options) {

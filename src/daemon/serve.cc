@@ -124,7 +124,9 @@ class Daemon {
         inherits_(!kept_.empty()),
         leaves_boxes_(keeper_ && leaves_boxes(options_.config.daemon)),
         backend_(make_backend(executor, keeper_.get(), kept_)),
-        probe_(*backend_, kProbeGoodFor),
+        probe_(
+            executor, std::string(backend_->name()), [this] { return backend_->status(); },
+            kProbeGoodFor),
         configuration_(options_.config.box, {state_.path().native()}),
         storage_(executor, state_.path() / "quota", configuration_),
         readiness_(probe_, configuration_,
