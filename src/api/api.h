@@ -11,6 +11,7 @@
 #include "net/router.h"
 #include "net/server.h"
 #include "service/box_configuration.h"
+#include "service/policy.h"
 #include "session/executions.h"
 #include "session/files.h"
 #include "session/processes.h"
@@ -37,6 +38,7 @@ struct Services {
   BackendProbe& backend;
   Readiness& readiness;
   const service::BoxConfiguration& configuration;
+  const service::Policy& policy;
   HostCounts& hosts;
   std::function<net::ServerCounts()> connections;  // of the server, which comes after the routes
   std::string version;

@@ -104,10 +104,10 @@ void add_routes(net::Router& router, const Services& services, const RelayGate& 
   router.await_before("id", [&sessions = services.sessions](net::Exchange& exchange) {
     return sessions.wait_for(exchange.param("id"));
   });
-  rest::add_session_routes(router, services.sessions, services.processes);
+  rest::add_session_routes(router, services.sessions, services.processes, services.policy);
   rest::add_process_routes(router, services.processes);
   add_relay_routes(router, services.processes, gate);
-  rest::add_exec_routes(router, services.sessions, services.executions);
+  rest::add_exec_routes(router, services.sessions, services.executions, services.policy);
   rest::add_file_routes(router, services.sessions, services.files);
   add_health_routes(router, services);
   add_metrics_route(router, services);

@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/exec_options.h"
 #include "cli/exec_terminal.h"
+#include "cli/load_config.h"
 #include "cli/one_shot.h"
 #include "cli/option.h"
 #include "cli/report.h"
@@ -164,9 +165,10 @@ OneShot one_shot(const Request& request, const ExecPlan& plan, std::vector<std::
   throw Error(ErrorCode::validation_error, sentence);
 }
 
-void note_profile(const Request& request, const std::vector<std::string>& overridden) {
+void note_profile(const Request& request, const service::Policy& policy,
+                  const std::vector<std::string>& overridden) {
   if (request.json || request.quiet) return;
-  note_overridden(request.options.profile.value_or(""), overridden);
+  note_overridden(policy.profile_name({.profile = request.options.profile}), overridden);
 }
 
 // Options that make sense only on one side of -s.
@@ -207,7 +209,7 @@ int exec_on_terminal(const Request& request, DaemonPlace daemon,
                                              process_environment()),
                     .options = request.options,
                     .command = command};
-  note_profile(request, exec.settings.overridden);
+  note_profile(request, service::Policy({}), exec.settings.overridden);
   return run_on_terminal(std::move(exec));
 }
 
@@ -220,7 +222,7 @@ int exec_in_session(const Request& request, const std::vector<std::string>& comm
   if (request.tty) return exec_on_terminal(request, std::move(exec.daemon), command);
   SessionRequest planned =
       plan_session_exec(request.options, std::filesystem::current_path(), environment);
-  note_profile(request, planned.overridden);
+  note_profile(request, service::Policy({}), planned.overridden);
   exec.request = std::move(planned.body);
   exec.request["cmd"] = shell_command(command);
   if (request.keep_session) {
@@ -242,8 +244,13 @@ int run_exec(const Request& request, const Invocation& invocation) {
       get_backend(invocation.backends, request.backend.value_or(invocation.backends.front().name));
   BackendOptions options{.state_dir = state_directory(request.state, environment, ::geteuid() == 0),
                          .allow_missing = allowed_missing(request.allow_missing, environment)};
-  const ExecPlan plan = plan_exec(request.options, std::filesystem::current_path(), environment);
-  note_profile(request, plan.overridden);
+  const std::vector<std::string> entries = environment_entries();
+  const LoadedConfig loaded =
+      load_config(find_config_file(std::nullopt, entries, ::geteuid() == 0), entries);
+  const service::Policy policy(loaded.config.box);
+  const ExecPlan plan =
+      plan_exec(policy, request.options, std::filesystem::current_path(), environment);
+  note_profile(request, policy, plan.overridden);
 
   asio::io_context io(1);
   const std::unique_ptr<backend::Backend> backend =

@@ -157,7 +157,7 @@ std::int64_t parse_megabytes(std::string_view text) {
   return std::min<std::int64_t>(*number, model::kMaxMegabytes) * unit;
 }
 
-ExecPlan plan_exec(const ExecOptions& options, const fs::path& cwd,
+ExecPlan plan_exec(const service::Policy& policy, const ExecOptions& options, const fs::path& cwd,
                    const Environment& environment) {
   json::object box = describe(options, cwd, environment);
   std::optional<double> seconds;
@@ -167,18 +167,17 @@ ExecPlan plan_exec(const ExecOptions& options, const fs::path& cwd,
     // Clients speak of whole seconds. The fraction is ours, below what the profile allows.
     box["timeout_sec"] = static_cast<std::int64_t>(std::max(-1.0, std::ceil(*seconds)));
   }
-  model::RequestDefaults defaults{.profile = model::get_profile(options.profile.value_or(""))};
-  // A time limit that nobody asked for is for callers that nobody watches.
-  if (!options.profile) defaults.profile.max_timeout_sec = model::kMaxTimeoutSec;
+  const service::Caller caller{.profile = options.profile};
   ExecPlan plan;
   try {
-    model::BuiltRequest built = model::build_request(defaults, std::move(box));
+    model::BuiltRequest built = policy.apply(caller, std::move(box));
     plan.request = std::move(built.request);
     plan.overridden = std::move(built.overridden);
   } catch (const Error& error) {
     throw with_option(error);
   }
-  if (options.profile || seconds) {
+  // A time limit that nobody asked for is for callers that nobody watches.
+  if (policy.limits_time(caller) || seconds) {
     const double allowed = static_cast<double>(plan.request.command.timeout_sec);
     const double limit = std::min(seconds.value_or(allowed), allowed);
     plan.timeout =
@@ -189,7 +188,8 @@ ExecPlan plan_exec(const ExecOptions& options, const fs::path& cwd,
 
 SessionRequest plan_session_exec(const ExecOptions& options, const fs::path& cwd,
                                  const Environment& environment) {
-  ExecPlan plan = plan_exec(options, cwd, environment);
+  // What the operator decides is the daemon's to say.
+  ExecPlan plan = plan_exec(service::Policy({}), options, cwd, environment);
   SessionRequest request{
       .body = options.profile ? model::to_json(plan.request) : describe(options, cwd, environment),
       .overridden = std::move(plan.overridden)};

@@ -12,6 +12,7 @@
 
 #include "cli/settings.h"
 #include "model/box_request.h"
+#include "service/policy.h"
 
 namespace caisson::cli {
 
@@ -39,11 +40,11 @@ struct ExecPlan {
   std::optional<std::chrono::milliseconds> timeout;
 };
 
-// The box goes through the validation of every other way into Caisson; a fault that it finds is
-// told with the option in front. Relative host paths are below `cwd`. Without a timeout and without
-// a profile the command may run for ever: somebody watches it.
-ExecPlan plan_exec(const ExecOptions& options, const std::filesystem::path& cwd,
-                   const Environment& environment);
+// The box goes through the policy and the validation of every other way into Caisson; a fault that
+// they find is told with the option in front. Relative host paths are below `cwd`. Without a
+// timeout and without a profile the command may run for ever: somebody watches it.
+ExecPlan plan_exec(const service::Policy& policy, const ExecOptions& options,
+                   const std::filesystem::path& cwd, const Environment& environment);
 
 // The same for a session of the daemon: the body of its exec, without the command. Fields that were
 // not given are left out, so that a session which exists decides about them. A profile gives all.

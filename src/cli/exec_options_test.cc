@@ -21,7 +21,8 @@ Environment environment(std::map<std::string, std::string> values) {
 }
 
 ExecPlan plan(const ExecOptions& options) {
-  return plan_exec(options, "/home/me", environment({{"TOKEN", "secret"}, {"EMPTY", ""}}));
+  return plan_exec(service::Policy({}), options, "/home/me",
+                   environment({{"TOKEN", "secret"}, {"EMPTY", ""}}));
 }
 
 template <typename Work>

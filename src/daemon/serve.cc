@@ -34,6 +34,7 @@
 #include "daemon/token.h"
 #include "net/server.h"
 #include "service/box_configuration.h"
+#include "service/policy.h"
 #include "session/executions.h"
 #include "session/files.h"
 #include "session/processes.h"
@@ -128,6 +129,7 @@ class Daemon {
             executor, std::string(backend_->name()), [this] { return backend_->status(); },
             kProbeGoodFor),
         configuration_(options_.config.box, {state_.path().native()}),
+        policy_(options_.config.box),
         storage_(executor, state_.path() / "quota", configuration_),
         readiness_(probe_, configuration_,
                    {.unsafe_soft_limits = options_.langbot.unsafe_soft_limits,
@@ -170,6 +172,7 @@ class Daemon {
                                  .backend = probe_,
                                  .readiness = readiness_,
                                  .configuration = configuration_,
+                                 .policy = policy_,
                                  .hosts = hosts_,
                                  .connections = [this] { return connections(); },
                                  .version = options_.version};
@@ -315,6 +318,7 @@ class Daemon {
   std::unique_ptr<backend::Backend> backend_;
   api::BackendProbe probe_;
   service::BoxConfiguration configuration_;
+  const service::Policy policy_;
   Storage storage_;
   api::Readiness readiness_;
   api::HostCounts hosts_;

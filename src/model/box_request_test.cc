@@ -257,10 +257,9 @@ TEST(ReadBoxRequest, RefusesTextThatTheKernelWouldCutOrMisread) {
   EXPECT_EQ(refusal(R"("env": {"": "1"})"), R"(env: the name "" must not be empty or contain '=')");
 }
 
-TEST(ReadExecRequest, RequiresACommand) {
-  EXPECT_EQ(refusal_of([] { read_exec_request(request(R"("cmd": "  ")")); }),
-            "cmd must not be empty");
-  EXPECT_EQ(read_exec_request(request(R"("cmd": "ls")")).command.cmd, "ls");
+TEST(RequireCommand, RefusesABlankOne) {
+  EXPECT_EQ(refusal_of([] { require_command(read(R"("cmd": "  ")")); }), "cmd must not be empty");
+  EXPECT_EQ(refusal_of([] { require_command(read(R"("cmd": "ls")")); }), "");
 }
 
 TEST(ExecResult, SurvivesJson) {

@@ -12,10 +12,8 @@ namespace {
 constexpr std::size_t kMaxRequestId = 200;
 }
 
-BoxRequest read_exec_request(const boost::json::value& value, Leniency leniency) {
-  BoxRequest request = read_box_request(value, leniency);
+void require_command(const BoxRequest& request) {
   if (request.command.cmd.empty()) refuse("cmd must not be empty");
-  return request;
 }
 
 std::string_view to_string(OnTimeout choice) {

@@ -10,10 +10,8 @@
 
 namespace caisson::model {
 
-// A request with a command: it says which box as well as what to run in it. As read_box_request(),
-// and "cmd must not be empty".
-BoxRequest read_exec_request(const boost::json::value& value,
-                             Leniency leniency = Leniency::lenient);
+// The request of an exec says which box as well as what to run in it. "cmd must not be empty".
+void require_command(const BoxRequest& request);
 
 // What a timeout ends: as with LangBot the session, or only the command.
 enum class OnTimeout { end_session, end_command };

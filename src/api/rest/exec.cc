@@ -48,11 +48,19 @@ const std::string* find_key(const net::Request& request) {
   return key;
 }
 
-session::ExecRequest read_request(const net::Exchange& exchange, const std::string& body) {
-  json::value value = parse_body(body, metered(exchange.share()));
-  if (value.is_object()) value.as_object()["session_id"] = acting_session(exchange);
+// An exec, and the fields of it that the operator's policy decided.
+struct ReadExec {
   session::ExecRequest request;
-  request.asked = model::read_exec_request(value);
+  std::vector<std::string> overridden;
+};
+
+ReadExec read_exec(const service::Policy& policy, const net::Exchange& exchange,
+                   const std::string& body) {
+  const json::value value = parse_body(body, metered(exchange.share()));
+  model::BuiltRequest built = read_request(policy, exchange, value);
+  model::require_command(built.request);
+  session::ExecRequest request;
+  request.asked = std::move(built.request);
   request.options = model::read_exec_options(value);
   request.cancellation = std::make_shared<Cancellation>();
   if (const std::string* key = find_key(exchange.request())) {
@@ -64,33 +72,35 @@ session::ExecRequest read_request(const net::Exchange& exchange, const std::stri
     }
     id = *key;
   }
-  return request;
+  return {std::move(request), std::move(built.overridden)};
 }
 
-std::vector<net::Header> headers_for(const session::Executions::Share& share) {
-  if (!share.repeated()) return {};
-  return {{"Idempotent-Replayed", "true"}};
+std::vector<net::Header> headers_for(const session::Executions::Share& share,
+                                     const std::vector<std::string>& overridden) {
+  std::vector<net::Header> headers = rest::headers_for(overridden);
+  if (share.repeated()) headers.push_back({"Idempotent-Replayed", "true"});
+  return headers;
 }
 
-Task<void> exec_once(session::Executions& executions, net::Exchange& exchange,
-                     session::ExecRequest request) {
-  session::Executions::Share share = co_await executions.begin(std::move(request));
+Task<void> exec_once(session::Executions& executions, net::Exchange& exchange, ReadExec read) {
+  session::Executions::Share share = co_await executions.begin(std::move(read.request));
   std::optional<Event::Subscription> watch;
   watch.emplace(exchange.client_gone(), [&share] { share.leave(); });
   const session::Answer answer = co_await share.answer();
   watch.reset();
   net::Response response =
       answer.error ? net::error_response(*answer.error) : net::Response{.body = answer.text};
-  response.headers = headers_for(share);
+  response.headers = headers_for(share, read.overridden);
   co_await exchange.reply(std::move(response));
 }
 
 Task<void> exec(session::Registry& sessions, session::Executions& executions,
-                net::Exchange& exchange) {
+                const service::Policy& policy, net::Exchange& exchange) {
   const std::string body = co_await exchange.read_body();
-  session::ExecRequest request = read_request(exchange, body);
+  ReadExec read = read_exec(policy, exchange, body);
+  session::ExecRequest& request = read.request;
   if (!request.options.request_id.empty()) {
-    co_return co_await exec_once(executions, exchange, std::move(request));
+    co_return co_await exec_once(executions, exchange, std::move(read));
   }
   const std::shared_ptr<Cancellation> cancellation = request.cancellation;
   // The command of a client that goes away is ended, unless the client wanted it kept.
@@ -101,6 +111,7 @@ Task<void> exec(session::Registry& sessions, session::Executions& executions,
   const model::ExecResult result = co_await sessions.exec(std::move(request));
   watch.reset();
   net::Response response = json_response(200, model::to_json(result));
+  response.headers = rest::headers_for(read.overridden);
   co_await exchange.reply(std::move(response));
 }
 
@@ -246,17 +257,17 @@ Task<std::exception_ptr> send_events(net::Exchange& exchange, std::shared_ptr<Fe
   co_return nullptr;
 }
 
-Task<void> stream_once(session::Executions& executions, net::Exchange& exchange,
-                       session::ExecRequest request) {
+Task<void> stream_once(session::Executions& executions, net::Exchange& exchange, ReadExec read) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const auto feed = std::make_shared<Feed>(executor, exchange.share());
-  request.viewer = feed;
-  session::Executions::Share share = co_await executions.begin(std::move(request));
+  read.request.viewer = feed;
+  session::Executions::Share share = co_await executions.begin(std::move(read.request));
   std::optional<Event::Subscription> watch;
   watch.emplace(exchange.client_gone(), [&share] { share.leave(); });
   TaskGroup telling(executor);
   telling.spawn("answer for a stream", tell_answer(share, feed));
-  const std::exception_ptr failure = co_await send_events(exchange, feed, headers_for(share));
+  const std::exception_ptr failure =
+      co_await send_events(exchange, feed, headers_for(share, read.overridden));
   if (failure) {
     share.leave();
     feed->abandon();
@@ -266,12 +277,13 @@ Task<void> stream_once(session::Executions& executions, net::Exchange& exchange,
 }
 
 Task<void> stream(session::Registry& sessions, session::Executions& executions,
-                  net::Exchange& exchange) {
+                  const service::Policy& policy, net::Exchange& exchange) {
   const asio::any_io_executor executor = co_await asio::this_coro::executor;
   const std::string body = co_await exchange.read_body();
-  session::ExecRequest request = read_request(exchange, body);
+  ReadExec read = read_exec(policy, exchange, body);
+  session::ExecRequest& request = read.request;
   if (!request.options.request_id.empty()) {
-    co_return co_await stream_once(executions, exchange, std::move(request));
+    co_return co_await stream_once(executions, exchange, std::move(read));
   }
   const auto feed = std::make_shared<Feed>(executor, exchange.share());
   const std::shared_ptr<Cancellation> cancellation = request.cancellation;
@@ -281,7 +293,7 @@ Task<void> stream(session::Registry& sessions, session::Executions& executions,
   if (!keep) watch.emplace(exchange.client_gone(), [cancellation] { cancellation->cancel(); });
   TaskGroup running(executor);
   running.spawn("exec for a stream", run_for(sessions, std::move(request), feed));
-  std::vector<net::Header> headers;
+  std::vector<net::Header> headers = rest::headers_for(read.overridden);
   const std::exception_ptr failure = co_await send_events(exchange, feed, std::move(headers));
   // Nobody listens any more: the command ends, or goes on without being held back.
   if (failure && !keep) cancellation->cancel();
@@ -293,18 +305,18 @@ Task<void> stream(session::Registry& sessions, session::Executions& executions,
 }  // namespace
 
 void add_exec_routes(net::Router& router, session::Registry& sessions,
-                     session::Executions& executions) {
+                     session::Executions& executions, const service::Policy& policy) {
   const net::RouteOptions options{.max_body = kMaxBody};
   router.add(
       "POST", "/v1/sessions/{id}/exec",
-      [&sessions, &executions](net::Exchange& exchange) {
-        return exec(sessions, executions, exchange);
+      [&sessions, &executions, &policy](net::Exchange& exchange) {
+        return exec(sessions, executions, policy, exchange);
       },
       options);
   router.add(
       "POST", "/v1/sessions/{id}/exec/stream",
-      [&sessions, &executions](net::Exchange& exchange) {
-        return stream(sessions, executions, exchange);
+      [&sessions, &executions, &policy](net::Exchange& exchange) {
+        return stream(sessions, executions, policy, exchange);
       },
       options);
   router.add("GET", "/v1/sessions/{id}/exec/{key}", [&executions](net::Exchange& exchange) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/text.h"
+#include "model/object_reader.h"
 #include "session/tenancy.h"
 
 namespace caisson::api::rest {
@@ -41,6 +42,19 @@ std::string acting_session(const net::Exchange& exchange) {
                     "context; choose another name"));
   }
   return id;
+}
+
+model::BuiltRequest read_request(const service::Policy& policy, const net::Exchange& exchange,
+                                 const json::value& body) {
+  if (!body.is_object()) model::refuse("must be an object");
+  json::object request = body.get_object();
+  request["session_id"] = acting_session(exchange);  // whatever the body says
+  return policy.apply({}, std::move(request));
+}
+
+std::vector<net::Header> headers_for(const std::vector<std::string>& overridden) {
+  if (overridden.empty()) return {};
+  return {{"Caisson-Overridden", join(overridden, ", ")}};
 }
 
 net::Response json_response(int status, const json::value& value) {

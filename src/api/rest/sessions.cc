@@ -4,7 +4,6 @@
 
 #include "api/rest/rest.h"
 #include "base/error.h"
-#include "model/box_request.h"
 #include "model/isolation.h"
 #include "model/managed_process.h"
 #include "model/session_info.h"
@@ -14,13 +13,6 @@ namespace caisson::api::rest {
 namespace json = boost::json;
 
 namespace {
-
-// The name is the path's, whatever the body says.
-model::BoxRequest read_request(const std::string& id, const std::string& body) {
-  json::value value = parse_body(body);
-  if (value.is_object()) value.as_object()["session_id"] = id;
-  return model::read_box_request(value);
-}
 
 // By id, and the default one once more. Nothing when there are none.
 void add_processes(json::object& shown,
@@ -62,7 +54,7 @@ net::Response session_response(int status, const session::SessionView& view) {
 }  // namespace
 
 void add_session_routes(net::Router& router, session::Registry& sessions,
-                        session::Processes& processes) {
+                        session::Processes& processes, const service::Policy& policy) {
   router.add("GET", "/v1/sessions", [&sessions](net::Exchange& exchange) -> Task<void> {
     json::array list;
     for (const session::SessionView& view : sessions.list()) list.push_back(to_json(view));
@@ -70,12 +62,15 @@ void add_session_routes(net::Router& router, session::Registry& sessions,
     co_await exchange.reply(std::move(response));
   });
 
-  router.add("POST", "/v1/sessions/{id}", [&sessions](net::Exchange& exchange) -> Task<void> {
+  const auto create = [&sessions, &policy](net::Exchange& exchange) -> Task<void> {
     const std::string body = co_await exchange.read_body();
-    model::BoxRequest request = read_request(acting_session(exchange), body);
-    const session::SessionView view = co_await sessions.create(std::move(request));
-    co_await exchange.reply(session_response(201, view));
-  });
+    model::BuiltRequest built = read_request(policy, exchange, parse_body(body));
+    const session::SessionView view = co_await sessions.create(std::move(built.request));
+    net::Response response = session_response(201, view);
+    response.headers = headers_for(built.overridden);
+    co_await exchange.reply(std::move(response));
+  };
+  router.add("POST", "/v1/sessions/{id}", create);
 
   const auto get = [&sessions, &processes](net::Exchange& exchange) -> Task<void> {
     json::object shown = to_json(sessions.get(exchange.param("id")));

@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "base/unicode.h"
-#include "model/exec.h"
 #include "model/object_reader.h"
 
 namespace caisson::api::rpc {
@@ -37,24 +36,18 @@ std::optional<std::string> read_skill_name(const json::value& data) {
   return name;
 }
 
-HostRequest with_skill(model::BoxRequest asked, const json::object& data) {
-  HostRequest request{.asked = std::move(asked)};
+}  // namespace
+
+HostRequest read_host_request(const service::Policy& policy, const json::object& data,
+                              bool of_tenant) {
+  const service::Caller host{.leniency = leniency_of(data, of_tenant)};
+  HostRequest request{.asked = policy.apply(host, data).request};
   if (data.contains(kSkillName)) {
     const json::value value = data;
     request.skill_name = read_skill_name(value);
     request.asked.mounting = model::Mounting::follows;
   }
   return request;
-}
-
-}  // namespace
-
-HostRequest read_host_request(const json::object& data, bool of_tenant) {
-  return with_skill(model::read_box_request(data, leniency_of(data, of_tenant)), data);
-}
-
-HostRequest read_host_exec(const json::object& data, bool of_tenant) {
-  return with_skill(model::read_exec_request(data, leniency_of(data, of_tenant)), data);
 }
 
 }  // namespace caisson::api::rpc

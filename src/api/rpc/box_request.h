@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/box_request.h"
+#include "service/policy.h"
 
 namespace caisson::api::rpc {
 
@@ -14,11 +15,10 @@ struct HostRequest {
   std::optional<std::string> skill_name = {};
 };
 
-// Unknown fields are refused for `tenants`' hosts since 0.7. Those before always say which skill
-// they mean, and ignore what they do not know; hosts of old do so, too. Throws validation_error
-// with the sentences of LangBot's models.
-HostRequest read_host_request(const boost::json::object& data, bool of_tenant);
-// The same, and "cmd must not be empty".
-HostRequest read_host_exec(const boost::json::object& data, bool of_tenant);
+// After the operator's policy. Unknown fields are refused for hosts of tenants since 0.7. Those
+// before always say which skill they mean, and ignore what they do not know; hosts of old do so,
+// too. Throws validation_error with the sentences of LangBot's models.
+HostRequest read_host_request(const service::Policy& policy, const boost::json::object& data,
+                              bool of_tenant);
 
 }  // namespace caisson::api::rpc

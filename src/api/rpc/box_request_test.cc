@@ -10,7 +10,7 @@ namespace {
 HostRequest read(const std::string& fields, bool of_tenant = false) {
   const boost::json::value value =
       model::parse_json("{\"session_id\": \"s1\"" + (fields.empty() ? "" : ", " + fields) + "}");
-  return read_host_request(value.as_object(), of_tenant);
+  return read_host_request(service::Policy({}), value.as_object(), of_tenant);
 }
 
 std::string refusal(const std::string& fields, bool of_tenant = false) {

@@ -18,6 +18,11 @@ namespace json = boost::json;
 
 namespace {
 
+HostRequest host_request(const Call& call) {
+  return read_host_request(call.runtime.services().policy, call.data,
+                           call.domain.tenant().has_value());
+}
+
 // The box that the call is about, under the name that the registry knows. The tenant's grant, where
 // it needs one, has been found good.
 Task<model::BoxRequest> box_of(const Call& call, HostRequest request) {
@@ -63,7 +68,8 @@ std::string session_of(const Call& call) {
 
 Task<json::object> exec(Call call) {
   session::ExecRequest request;
-  HostRequest asked = read_host_exec(call.data, call.domain.tenant().has_value());
+  HostRequest asked = host_request(call);
+  model::require_command(asked.asked);
   request.asked = co_await box_of(call, std::move(asked));
   request.cancellation = call.cancellation;
   const model::ExecResult result =
@@ -78,7 +84,7 @@ Task<json::object> exec(Call call) {
 }
 
 Task<json::object> create_session(Call call) {
-  HostRequest asked = read_host_request(call.data, call.domain.tenant().has_value());
+  HostRequest asked = host_request(call);
   model::BoxRequest request = co_await box_of(call, std::move(asked));
   const session::SessionView view =
       co_await call.runtime.services().sessions.create(std::move(request));
