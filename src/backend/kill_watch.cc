@@ -11,8 +11,10 @@ namespace caisson::backend {
 
 namespace {
 
+constexpr auto kAtOnce = std::chrono::seconds(1);
+
 // Memory is given back before the end of a process is seen, at about a GiB in a third of a second.
-Clock::duration time_to_end(BoxResources& resources) {
+Clock::duration time_to_give_back(BoxResources& resources) {
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
   std::uint64_t held = 0;
   try {
@@ -20,7 +22,7 @@ Clock::duration time_to_end(BoxResources& resources) {
   } catch (const Error&) {
     // Its groups are gone: nothing is left to be given back.
   }
-  return std::chrono::seconds(1 + held / kGiB);
+  return std::chrono::seconds(held / kGiB);
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ KillWatch::KillWatch(const boost::asio::any_io_executor& executor,
                      std::shared_ptr<GuestProcessState> state,
                      std::shared_ptr<GuestChannel> channel, std::shared_ptr<BoxResources> resources)
     : timer_(executor),
-      patience_(time_to_end(*resources), Clock::now()),
+      patience_(kAtOnce, Clock::now()),
       state_(std::move(state)),
       channel_(std::move(channel)),
       resources_(std::move(resources)) {}
@@ -49,6 +51,14 @@ void KillWatch::look_later() {
 void KillWatch::look() {
   if (stopped_ || state_->ended.is_set()) return;
   if (!patience_.over(Clock::now())) return look_later();
+  // Most are gone by now, and nobody had to look what their boxes hold.
+  if (!std::exchange(gives_back_, true)) {
+    const Clock::duration more = time_to_give_back(*resources_);
+    if (more > Clock::duration::zero()) {
+      patience_ = Patience(more, Clock::now());
+      return look_later();
+    }
+  }
   log::warning("a process was killed and has not ended; its box is destroyed");
   resources_->kill();
   channel_->close("the box was destroyed because a process in it was killed and did not end");

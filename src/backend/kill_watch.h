@@ -33,6 +33,7 @@ class KillWatch : public std::enable_shared_from_this<KillWatch> {
   std::shared_ptr<GuestProcessState> state_;
   std::shared_ptr<GuestChannel> channel_;
   std::shared_ptr<BoxResources> resources_;
+  bool gives_back_ = false;  // it has had its first second, and more for what its box holds
   bool stopped_ = false;
 };
 
