@@ -84,21 +84,21 @@ class Workshop {
     const Slots::Lease slot = co_await slots_->take(root->launcher);
     watch.lap("slot: template, ids, user namespace");
     const auto resources = std::make_shared<NativeResources>(
-        executor_, "trace", slot, make_cgroup(), std::make_shared<Graveyard>(), nullptr);
+        executor_, "trace", slot, make_cgroup(), std::make_shared<PendingCgroups>(), nullptr);
     watch.lap("cgroup: directories, limits read back");
     std::vector<int> fds;
     BoxPlan box_plan = plan(*root, *slot, *resources, fds);
     const backend::GuestBox::Identity identity{box_plan.finish.guest.payload_uid,
                                                box_plan.finish.guest.payload_gid};
     watch.lap("plan: mounts and lockdown as data");
-    LauncherClient::Newborn newborn =
+    LauncherClient::LaunchedProcess launched =
         co_await root->launcher->launch(std::move(box_plan.launch), /*keep_spare=*/true);
-    resources->adopt(std::move(newborn.process));
+    resources->adopt(std::move(launched.process));
     watch.lap("launch: a process with its namespaces, ready since the last box");
     const Parcel rest = pack(std::move(box_plan.finish), std::move(fds));
-    send_packet(newborn.control.get(), rest.data, rest.fds);
+    send_packet(launched.control.get(), rest.data, rest.fds);
     const auto channel =
-        std::make_shared<backend::GuestChannel>(executor_, std::move(newborn.control));
+        std::make_shared<backend::GuestChannel>(executor_, std::move(launched.control));
     co_await wait_until_ready(*channel);
     watch.lap("ready: cgroups entered, scratch, lockdown, proofs");
 

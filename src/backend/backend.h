@@ -32,8 +32,8 @@ class Backend {
   //
   // A box that is ready: every layer its settings ask for has been proven from inside, or the
   // operator allowed its absence and isolation() shows it. Throws isolation_unavailable with the
-  // layer's name and the mending step, mount_refused, image_not_found; after a throw nothing is
-  // left behind.
+  // layer's name and the step that fixes it, mount_refused, image_not_found; after a throw nothing
+  // is left behind.
   virtual Task<std::unique_ptr<Box>> create(model::BoxSettings settings) = 0;
 
   // Before the first create() and adopt(): the boxes that adopt() will be called for, by their

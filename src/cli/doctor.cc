@@ -130,7 +130,7 @@ json::object storage_json(const Findings& found) {
                         {"bytes", candidate.enforces.bytes},
                         {"inodes", candidate.enforces.inodes}};
     if (!candidate.why.empty()) driver["reason"] = candidate.why;
-    if (!candidate.mend.empty()) driver["mend"] = candidate.mend;
+    model::add_fix(driver, candidate.fix);
     drivers.emplace_back(std::move(driver));
   }
   const quota::Enforced enforces = found.storage.enforces();
@@ -146,7 +146,7 @@ json::object storage_json(const Findings& found) {
 json::object to_json(const Findings& found) {
   json::object network{{"available", found.network.available}};
   if (!found.network.reason.empty()) network["reason"] = found.network.reason;
-  if (!found.network.mend.empty()) network["mend"] = found.network.mend;
+  model::add_fix(network, found.network.fix);
   if (!found.network.caution.empty()) network["caution"] = found.network.caution;
   json::array images;
   for (const std::string& name : found.images) images.emplace_back(name);
@@ -158,7 +158,7 @@ json::object to_json(const Findings& found) {
           {"network_on", std::move(network)}, {"storage_quotas", storage_json(found)}};
 }
 
-// Three columns: state, name, detail; the mending step on a line of its own below the detail.
+// Three columns: state, name, detail; the step that fixes it on a line of its own below the detail.
 class Sheet {
  public:
   explicit Sheet(bool colour) : colour_(colour) {}
@@ -166,11 +166,10 @@ class Sheet {
   void title(std::string_view text) {
     text_ += str(text_.empty() ? "" : "\n", coloured(text, Colour::bold, colour_), "\n");
   }
-  void row(LayerState state, std::string_view name, std::string_view detail,
-           std::string_view mend) {
+  void row(LayerState state, std::string_view name, std::string_view detail, std::string_view fix) {
     text_ += str("  ", coloured(padded(word(state), 10), colour_of(state), colour_),
                  padded(name, 18), detail, "\n");
-    if (!mend.empty()) text_ += str(std::string(30, ' '), "to mend it: ", mend, "\n");
+    if (!fix.empty()) text_ += str(std::string(30, ' '), "to fix it: ", fix, "\n");
   }
   void fact(std::string_view name, std::string_view value) {
     text_ += str("  ", padded(name, 10), value, "\n");
@@ -210,10 +209,10 @@ class Sheet {
 
 void add_network(Sheet& sheet, const native::NetworkProbe& network) {
   if (!network.available) {
-    return sheet.row(LayerState::missing, "network", network.reason, network.mend);
+    return sheet.row(LayerState::missing, "network", network.reason, network.fix);
   }
   if (!network.caution.empty()) {
-    return sheet.row(LayerState::weaker, "network", network.caution, network.mend);
+    return sheet.row(LayerState::weaker, "network", network.caution, network.fix);
   }
   sheet.row(LayerState::in_force, "network", "own namespace and addresses behind NAT", "");
 }
@@ -222,11 +221,11 @@ void add_network(Sheet& sheet, const native::NetworkProbe& network) {
 void add_storage(Sheet& sheet, const quota::Choice& storage) {
   const quota::Candidate& last = storage.candidates.back();
   if (!storage.driver && storage.candidates.front().why == last.why) {
-    return sheet.row(LayerState::missing, "every driver", last.why, last.mend);
+    return sheet.row(LayerState::missing, "every driver", last.why, last.fix);
   }
   for (const quota::Candidate& candidate : storage.candidates) {
     if (!storage.driver) {
-      sheet.row(LayerState::missing, candidate.name, candidate.why, candidate.mend);
+      sheet.row(LayerState::missing, candidate.name, candidate.why, candidate.fix);
     } else if (candidate.name == storage.driver->name()) {
       const bool both = candidate.enforces.inodes;
       sheet.row(both ? LayerState::in_force : LayerState::weaker, candidate.name,
@@ -239,7 +238,7 @@ std::string describe(const Findings& found) {
   Sheet sheet(wants_colour(STDOUT_FILENO));
   if (!found.status.isolation.layers.empty()) sheet.title("A box with default settings");
   for (const model::LayerReport& layer : found.status.isolation.layers) {
-    sheet.row(layer.state, to_string(layer.layer), layer.detail, layer.mend);
+    sheet.row(layer.state, to_string(layer.layer), layer.detail, layer.fix);
   }
   sheet.title("A box with --network on");
   add_network(sheet, found.network);

@@ -64,7 +64,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
 
 std::string layer_sentence(const model::LayerReport& layer) {
   return str("isolation layer ", to_string(layer.layer), " is ", to_string(layer.state), ": ",
-             layer.detail, layer.mend.empty() ? "" : "; to mend it: ", layer.mend);
+             layer.detail, layer.fix.empty() ? "" : "; to fix it: ", layer.fix);
 }
 
 int exit_code_of(const OneShotOutcome& outcome) {

@@ -41,7 +41,7 @@ void report_room(std::size_t descriptors, const model::Config& config) {
   log::info("room for sessions", "sessions", fit, "descriptors", descriptors);
   if (fit >= allowed) return;
   log::warning("descriptors will not suffice for the sessions that are allowed", "max_sessions",
-               allowed, "sessions", fit, "mend",
+               allowed, "sessions", fit, "fix",
                "raise LimitNOFILE, or the hard limit of `ulimit -n`");
 }
 

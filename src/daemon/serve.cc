@@ -137,7 +137,7 @@ class Daemon {
         files_(static_cast<std::uint64_t>(options_.config.daemon.max_download_bytes)),
         sessions_(executor, *backend_, &store_, session_settings(options_.config, descriptors),
                   keeper_.get()),
-        processes_(process_ground(executor), sessions_,
+        processes_(process_context(executor), sessions_,
                    process_settings(options_.config.box.limits)),
         executions_(executor, sessions_, store_, execution_settings(options_.config.daemon)) {
     if (hangup_ != Hangup::ignored) signals_.add(SIGHUP);
@@ -291,7 +291,7 @@ class Daemon {
     }
   }
 
-  session::ProcessGround process_ground(const asio::any_io_executor& executor) {
+  session::ProcessContext process_context(const asio::any_io_executor& executor) {
     return {.streams = {.executor = executor, .disk = disk_},
             .directory = state_.path() / "processes",
             .keeper = keeper_.get()};

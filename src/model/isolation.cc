@@ -90,13 +90,19 @@ std::vector<LayerReport> IsolationReport::weaker() const {
   return found;
 }
 
+void add_fix(boost::json::object& object, const std::string& fix) {
+  if (fix.empty()) return;
+  object["fix"] = fix;
+  object["mend"] = fix;  // its name before 0.2; it goes with 1.0
+}
+
 boost::json::value to_json(const IsolationReport& report) {
   boost::json::array layers;
   for (const LayerReport& entry : report.layers) {
     boost::json::object object{{"layer", to_string(entry.layer)},
                                {"state", to_string(entry.state)},
                                {"detail", entry.detail}};
-    if (!entry.mend.empty()) object["mend"] = entry.mend;
+    add_fix(object, entry.fix);
     layers.push_back(std::move(object));
   }
   return layers;

@@ -1,4 +1,5 @@
 #pragma once
+#include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string>
@@ -34,7 +35,7 @@ struct LayerReport {
   Layer layer;
   LayerState state = LayerState::in_force;
   std::string detail;  // what exactly is in force, or why not
-  std::string mend;    // the step that would put it fully in force; empty when it is
+  std::string fix;     // the step that would put it fully in force; empty when it is
   bool operator==(const LayerReport&) const = default;
 };
 
@@ -53,5 +54,7 @@ std::optional<Layer> layer_from_string(std::string_view name);
 const std::vector<Layer>& all_layers();
 
 boost::json::value to_json(const IsolationReport& report);
+// The step as answers show it; nothing when there is none.
+void add_fix(boost::json::object& object, const std::string& fix);
 
 }  // namespace caisson::model

@@ -38,7 +38,8 @@ TEST(IsolationReport, ShowsTheMendingStepOnlyWhereThereIsOne) {
                                 {Layer::cpu_limit, LayerState::missing, "none", "enable cpu"}}};
   EXPECT_EQ(to_json(report),
             parse_json(R"([{"layer": "seccomp", "state": "in_force", "detail": "allow-list"},
-    {"layer": "cpu_limit", "state": "missing", "detail": "none", "mend": "enable cpu"}])"));
+    {"layer": "cpu_limit", "state": "missing", "detail": "none", "fix": "enable cpu",
+     "mend": "enable cpu"}])"));
 }
 
 }  // namespace

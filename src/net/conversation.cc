@@ -80,7 +80,7 @@ Task<bool> Conversation::read_input() {
 bool Conversation::take_input() {
   // Not where closing begins: bytes may be on their way to the memory of a message.
   if (own_close_) reader_.discard_messages();
-  while (!deaf_ && !lost_) {
+  while (!read_closed_ && !lost_) {
     const FrameReader::Step step = reader_.read(stream_->buffered());
     stream_->consume(step.used);
     switch (step.event) {
@@ -135,7 +135,7 @@ void Conversation::on_message() {
 
 void Conversation::on_close() {
   CloseReason reason = decode_close(reader_.control());
-  deaf_ = true;
+  read_closed_ = true;
   if (!closing_) {
     peer_closed_ = true;
     close_ = encode_close({.code = reason.code});
@@ -191,7 +191,7 @@ void Conversation::begin_close(CloseReason reason) {
 
 // The peer broke a rule: it is told, and not listened to any more.
 void Conversation::fail(const FrameError& error) {
-  deaf_ = true;
+  read_closed_ = true;
   if (!closing_) {
     CloseReason reason{.code = error.close_code(), .text = error.what()};
     close_ = encode_close(reason);
@@ -209,7 +209,7 @@ void Conversation::lose(std::string_view why) {
 }
 
 void Conversation::check_closed() {
-  if (lost_ || (close_sent_ && deaf_)) closed_.set();
+  if (lost_ || (close_sent_ && read_closed_)) closed_.set();
 }
 
 Task<void> Conversation::close(std::shared_ptr<Conversation> self, CloseReason reason) {

@@ -124,7 +124,7 @@ class Conversation : public std::enable_shared_from_this<Conversation> {
   bool closing_ = false;      // nothing but a Close is sent any more
   bool close_begun_ = false;  // the Close is on its way
   bool close_sent_ = false;   //
-  bool deaf_ = false;         // nothing is read any more
+  bool read_closed_ = false;  // nothing is read any more
   bool own_close_ = false;    // what the peer still sends is not wanted
   bool peer_closed_ = false;  // the reason is the peer's
   bool lost_ = false;

@@ -54,7 +54,7 @@ TEST_F(BtrfsQuota, IsChosenWhereQuotasAreEnabled) {
   const Choice without = choose(directory_, options);
   EXPECT_NE(without.candidates[1].why.find("not enabled"), std::string::npos)
       << without.candidates[1].why;
-  EXPECT_NE(without.candidates[1].mend.find("btrfs quota enable"), std::string::npos);
+  EXPECT_NE(without.candidates[1].fix.find("btrfs quota enable"), std::string::npos);
   enable_quotas();
   const Choice with = choose(directory_, options);
   ASSERT_NE(with.driver, nullptr);

@@ -52,15 +52,15 @@ Candidate probe_project(const fs::path& place, std::uint64_t type) {
   Candidate found{.name = "project", .enforces = kBoth};
   if (type != EXT4_SUPER_MAGIC && type != XFS_SUPER_MAGIC) {
     found.why = str(place.native(), " is neither on ext4 nor on xfs");
-    found.mend = "keep workspaces on an ext4 or xfs that is mounted with the option prjquota";
+    found.fix = "keep workspaces on an ext4 or xfs that is mounted with the option prjquota";
     return found;
   }
   if (const std::string problem = project_problem(place); !problem.empty()) {
     found.why = str("the file system of ", place.native(), ": ", problem);
-    found.mend = type == XFS_SUPER_MAGIC
-                     ? "mount it with the option prjquota"
-                     : "unmount it, run `tune2fs -O project,quota -Q prjquota DEVICE`, mount it "
-                       "with the option prjquota";
+    found.fix = type == XFS_SUPER_MAGIC
+                    ? "mount it with the option prjquota"
+                    : "unmount it, run `tune2fs -O project,quota -Q prjquota DEVICE`, mount it "
+                      "with the option prjquota";
   }
   return found;
 }
@@ -69,10 +69,10 @@ Candidate probe_btrfs(const fs::path& place, std::uint64_t type) {
   Candidate found{.name = "btrfs", .enforces = {.bytes = true}};
   if (type != BTRFS_SUPER_MAGIC) {
     found.why = str(place.native(), " is not on btrfs");
-    found.mend = "keep workspaces on a btrfs with quotas";
+    found.fix = "keep workspaces on a btrfs with quotas";
   } else if (const std::string problem = btrfs_problem(place); !problem.empty()) {
     found.why = str("the file system of ", place.native(), ": ", problem);
-    found.mend = str("run `btrfs quota enable ", place.native(), "`");
+    found.fix = str("run `btrfs quota enable ", place.native(), "`");
   }
   return found;
 }
@@ -88,16 +88,16 @@ Candidate probe_loop(const fs::path& state, const ChooseOptions& options) {
   Candidate found{.name = "loop", .enforces = kBoth};
   if (!find_tool("mkfs.ext4") || !find_tool("e2fsck")) {
     found.why = "mkfs.ext4 and e2fsck are not installed";
-    found.mend = "install the package e2fsprogs";
+    found.fix = "install the package e2fsprogs";
   } else if (!kernel_has("ext4")) {
     found.why = "the kernel does not know ext4";
-    found.mend = "run `modprobe ext4`";
+    found.fix = "run `modprobe ext4`";
   } else if (const std::string problem = loop_device_problem(); !problem.empty()) {
     found.why = str("loop devices cannot be used: ", problem);
-    found.mend = "run `modprobe loop`; in a container, give it /dev/loop-control and loop devices";
+    found.fix = "run `modprobe loop`; in a container, give it /dev/loop-control and loop devices";
   } else if (is_in_memory(file_system_type(state)) && !options.volatile_allowed) {
     found.why = str(state.native(), ", where images would be, is in memory");
-    found.mend = "keep the state directory on a disk";
+    found.fix = "keep the state directory on a disk";
   }
   return found;
 }
@@ -106,7 +106,7 @@ Candidate probe_tmpfs(const ChooseOptions& options) {
   Candidate found{.name = "tmpfs", .enforces = kBoth};
   if (!options.volatile_allowed) {
     found.why = "its data is gone when the host restarts, and nobody allowed that";
-    found.mend = "allow volatile storage, or mend one of the others";
+    found.fix = "allow volatile storage, or fix one of the others";
   }
   return found;
 }
@@ -121,7 +121,7 @@ std::vector<Candidate> without_privilege() {
                     .enforces = enforces,
                     .why = "storage limits need CAP_SYS_ADMIN on the host, which this process "
                            "does not have",
-                    .mend = "run caisson as root, outside of a user namespace"});
+                    .fix = "run caisson as root, outside of a user namespace"});
   }
   return none;
 }

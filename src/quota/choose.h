@@ -18,8 +18,8 @@ struct ChooseOptions {
 struct Candidate {
   std::string name;
   Enforced enforces;
-  std::string why;   // it cannot be used; empty when it can
-  std::string mend;  // the step that would change that; empty when there is none
+  std::string why;  // it cannot be used; empty when it can
+  std::string fix;  // the step that would change that; empty when there is none
 };
 
 // The drivers in the order of preference, and the first that can be used.

@@ -62,7 +62,7 @@ TEST(Choose, SaysOfEveryDriverItPassesOverWhyAndWhatWouldMendIt) {
       break;
     }
     EXPECT_NE(candidate.why, "") << candidate.name;
-    EXPECT_NE(candidate.mend, "") << candidate.name;
+    EXPECT_NE(candidate.fix, "") << candidate.name;
   }
   EXPECT_EQ(contents(directory.path()).size(), 0u);  // looked at, not changed
 }
@@ -87,7 +87,7 @@ TEST(Choose, FindsNothingForAnOrdinaryUserAndSaysSo) {
       right = right && !choice.driver && choice.candidates.size() == 4;
       for (const Candidate& candidate : choice.candidates) {
         right = right && candidate.why.find("CAP_SYS_ADMIN") != std::string::npos &&
-                candidate.mend.find("root") != std::string::npos;
+                candidate.fix.find("root") != std::string::npos;
       }
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());

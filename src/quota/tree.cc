@@ -184,7 +184,7 @@ Limit needed_by(int directory) {
   if (usage.errors > 0) {
     throw Error(ErrorCode::validation_error,
                 str(usage.errors, " entries cannot be read or are nested deeper than ",
-                    kDeepestTree, " levels; mend or flatten them"));
+                    kDeepestTree, " levels; move or flatten them"));
   }
   return {.bytes = usage.allocated, .inodes = usage.files + usage.directories};
 }

@@ -259,13 +259,13 @@ fs::path BoxConfiguration::tenant_workspace(const std::string& name_space) const
 std::string BoxConfiguration::backend_refusal(std::string_view name) const {
   const std::string& wanted = config_.backend;
   if (wanted.empty() || wanted == "local" || wanted == name) return {};
-  const std::string_view mend =
+  const std::string_view fix =
       wanted == "nsjail"
           ? "set box.backend to local, or let the native backend answer to that name with "
             "box.native.answer_as: nsjail"
           : "set box.backend to local";
   return str("LangBot Box backend unavailable. box.backend is \"", printable(wanted),
-             "\" and this daemon has only \"", name, "\": ", mend);
+             "\" and this daemon has only \"", name, "\": ", fix);
 }
 
 }  // namespace caisson::service

@@ -100,14 +100,14 @@ Executions::Executions(boost::asio::any_io_executor executor, Registry& sessions
       store_(store),
       settings_(settings),
       clocks_(std::move(clocks)),
-      house_timer_(executor_),
+      housekeeping_timer_(executor_),
       tasks_(executor_) {
   sessions_.on_removal([this](std::string id) { return forget_session(std::move(id)); });
 }
 
 Task<void> Executions::stop() {
   stopping_ = true;
-  house_timer_.cancel();
+  housekeeping_timer_.cancel();
   co_await tasks_.finish();
 }
 
@@ -278,7 +278,7 @@ Task<void> Executions::finish(Id id, std::shared_ptr<Run> run, Answer answer) {
   if (Entry* entry = find_own(id, run)) {
     entry->run = saved ? nullptr : ended_run(std::move(kept));
     end_entry(id, state, size, clocks_.steady() + settings_.ttl);
-    house_timer_.cancel();
+    housekeeping_timer_.cancel();
   }
   run->end(std::move(answer));
 }

@@ -118,7 +118,7 @@ class Executions {
   std::shared_ptr<Run> ended_run(Answer answer) const;
   void make_room(std::size_t count, std::size_t bytes);
   void expire();
-  Task<void> keep_house();
+  Task<void> run_housekeeping();
 
   boost::asio::any_io_executor executor_;
   Registry& sessions_;
@@ -130,7 +130,7 @@ class Executions {
   std::vector<Id> dropped_;  // forgotten here, still in the store
   std::size_t bytes_ = 0;    // of all answers
   bool stopping_ = false;
-  boost::asio::steady_timer house_timer_;
+  boost::asio::steady_timer housekeeping_timer_;
   TaskGroup tasks_;
 };
 

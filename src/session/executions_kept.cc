@@ -41,7 +41,7 @@ Task<void> Executions::start() {
     // They are known here all the same; the next start finds the records as they were.
     log::warning("request ids not brought up to date", "error", error.what());
   }
-  tasks_.spawn("expire request ids", keep_house());
+  tasks_.spawn("expire request ids", run_housekeeping());
 }
 
 Task<void> Executions::forget_session(std::string session_id) {
@@ -105,7 +105,7 @@ void Executions::expire() {
 }
 
 // Sleeps until the next answer expires; without any, until there is one.
-Task<void> Executions::keep_house() {
+Task<void> Executions::run_housekeeping() {
   while (!stopping_) {
     expire();
     if (!dropped_.empty()) {
@@ -117,8 +117,9 @@ Task<void> Executions::keep_house() {
       }
       continue;
     }
-    house_timer_.expires_at(ended_.empty() ? Deadline::max() : entries_.at(ended_.front()).expires);
-    co_await house_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+    housekeeping_timer_.expires_at(ended_.empty() ? Deadline::max()
+                                                  : entries_.at(ended_.front()).expires);
+    co_await housekeeping_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
   }
 }
 

@@ -106,21 +106,22 @@ std::vector<std::string> environment_of(const model::ManagedProcessSpec& spec) {
   return backend::environment_with(own);
 }
 
-ManagedProcess::ManagedProcess(const ProcessGround& ground, Session::Use session, KeptProcess kept)
-    : ground_(ground),
+ManagedProcess::ManagedProcess(const ProcessContext& context, Session::Use session,
+                               KeptProcess kept)
+    : context_(context),
       session_(std::move(session)),
       kept_(std::move(kept)),
-      attachments_(ground.streams.executor),
-      taken_over_(ground.streams.executor),
-      stopping_(ground.streams.executor),
-      ended_(ground.streams.executor),
-      tasks_(ground.streams.executor) {}
+      attachments_(context.streams.executor),
+      taken_over_(context.streams.executor),
+      stopping_(context.streams.executor),
+      ended_(context.streams.executor),
+      tasks_(context.streams.executor) {}
 
 std::string ManagedProcess::name() const {
   return str(printable(kept_.session_id), "/", printable(kept_.spec.process_id));
 }
 
-Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessGround& ground,
+Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessContext& context,
                                                             Session::Use session,
                                                             model::ManagedProcessSpec spec) {
   KeptProcess kept{.session_id = session->id(),
@@ -129,12 +130,12 @@ Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessGround&
                    .started_at = model::now(),
                    .end = std::nullopt};
   std::shared_ptr<ManagedProcess> process(
-      new ManagedProcess(ground, std::move(session), std::move(kept)));
+      new ManagedProcess(context, std::move(session), std::move(kept)));
   std::exception_ptr failure;
   try {
-    process->streams_ = co_await process->ground_.streams.disk.run(false, [&process = *process] {
+    process->streams_ = co_await process->context_.streams.disk.run(false, [&process = *process] {
       std::filesystem::create_directory(process.directory());
-      return ProcessStreams::create(process.ground_.streams, process.directory(),
+      return ProcessStreams::create(process.context_.streams, process.directory(),
                                     process.kept_.spec);
     });
     co_await process->launch();
@@ -151,13 +152,13 @@ Task<std::shared_ptr<ManagedProcess>> ManagedProcess::start(const ProcessGround&
   co_return process;
 }
 
-std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessGround& ground,
+std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessContext& context,
                                                       Session::Use session, KeptProcess told,
                                                       std::vector<UniqueFd> fds) {
   std::shared_ptr<ManagedProcess> process(
-      new ManagedProcess(ground, std::move(session), std::move(told)));
+      new ManagedProcess(context, std::move(session), std::move(told)));
   KeptProcess& kept = process->kept_;
-  process->streams_ = ProcessStreams::open(ground.streams, process->directory(), kept.spec,
+  process->streams_ = ProcessStreams::open(context.streams, process->directory(), kept.spec,
                                            std::move(fds), kept.reserved, process->name());
   process->streams_->on_change = [self = process.get()] { self->keep(); };
   if (kept.phase == ProcessPhase::ended) {
@@ -176,10 +177,10 @@ std::shared_ptr<ManagedProcess> ManagedProcess::adopt(const ProcessGround& groun
 }
 
 void ManagedProcess::keep() const {
-  if (ground_.keeper == nullptr) return;
+  if (context_.keeper == nullptr) return;
   KeptProcess told = kept_;
   told.reserved = streams_->reserved();
-  ground_.keeper->keep(kept_process_name(kept_.directory), to_text(told), streams_->descriptors());
+  context_.keeper->keep(kept_process_name(kept_.directory), to_text(told), streams_->descriptors());
 }
 
 // Kept before it starts: a daemon that dies now is followed by one that knows of it.
@@ -323,7 +324,7 @@ Task<void> ManagedProcess::stop() {
 Task<void> ManagedProcess::discard() {
   const std::shared_ptr<ManagedProcess> self = shared_from_this();
   co_await abandon();
-  if (ground_.keeper != nullptr) ground_.keeper->drop(kept_process_name(kept_.directory));
+  if (context_.keeper != nullptr) context_.keeper->drop(kept_process_name(kept_.directory));
   std::error_code error;
   std::filesystem::remove_all(directory(), error);
   if (error) {

@@ -25,8 +25,8 @@
 namespace caisson::session {
 
 // What processes need of their daemon. Outlives them.
-struct ProcessGround {
-  StreamsGround streams;
+struct ProcessContext {
+  StreamsContext streams;
   std::filesystem::path directory;    // each process has a directory in it
   backend::Keeper* keeper = nullptr;  // null: processes end with the daemon
 };
@@ -36,11 +36,11 @@ struct ProcessGround {
 class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
  public:
   // Throws storage_full, box_lost, command_not_started; nothing is left then.
-  static Task<std::shared_ptr<ManagedProcess>> start(const ProcessGround& ground,
+  static Task<std::shared_ptr<ManagedProcess>> start(const ProcessContext& context,
                                                      Session::Use session,
                                                      model::ManagedProcessSpec spec);
   // One that a daemon before us kept, in a session that was taken over.
-  static std::shared_ptr<ManagedProcess> adopt(const ProcessGround& ground, Session::Use session,
+  static std::shared_ptr<ManagedProcess> adopt(const ProcessContext& context, Session::Use session,
                                                KeptProcess told, std::vector<UniqueFd> fds);
 
   const model::ManagedProcessSpec& spec() const { return kept_.spec; }
@@ -88,8 +88,8 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   void keep() const;
 
  private:
-  ManagedProcess(const ProcessGround& ground, Session::Use session, KeptProcess kept);
-  std::filesystem::path directory() const { return ground_.directory / kept_.directory; }
+  ManagedProcess(const ProcessContext& context, Session::Use session, KeptProcess kept);
+  std::filesystem::path directory() const { return context_.directory / kept_.directory; }
   std::string name() const;
   Task<void> launch();
   Task<void> live();
@@ -98,7 +98,7 @@ class ManagedProcess : public std::enable_shared_from_this<ManagedProcess> {
   Task<void> end_group();
   bool restarts_after(const ProcessEnd& end) const;
 
-  const ProcessGround& ground_;
+  const ProcessContext& context_;
   std::optional<Session::Use> session_;  // while it lives
   KeptProcess kept_;
   std::unique_ptr<ProcessStreams> streams_;

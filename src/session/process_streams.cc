@@ -50,30 +50,30 @@ journal::Journal::Opened open_journal(const std::filesystem::path& directory, co
 
 }  // namespace
 
-ProcessStreams::ProcessStreams(const StreamsGround& ground, std::filesystem::path directory,
+ProcessStreams::ProcessStreams(const StreamsContext& context, std::filesystem::path directory,
                                bool tty, std::unique_ptr<journal::Journal> out,
                                std::unique_ptr<journal::Journal> err)
-    : ground_(ground),
+    : context_(context),
       directory_(std::move(directory)),
       tty_(tty),
       out_(std::move(out)),
       err_(std::move(err)),
-      out_feed_(ground.executor, *out_),
-      err_feed_(ground.executor, *err_),
-      input_moved_(ground.executor),
-      stream_ended_(ground.executor),
-      pumps_(ground.executor),
-      input_pumps_(ground.executor) {
+      out_feed_(context.executor, *out_),
+      err_feed_(context.executor, *err_),
+      input_moved_(context.executor),
+      stream_ended_(context.executor),
+      pumps_(context.executor),
+      input_pumps_(context.executor) {
   reserve();
 }
 
-std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsGround& ground,
+std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsContext& context,
                                                        const std::filesystem::path& directory,
                                                        const model::ManagedProcessSpec& spec) {
   auto out = journal::Journal::create(directory, "out", limits_of(spec, true));
   auto err = journal::Journal::create(directory, "err", limits_of(spec, false));
   std::unique_ptr<ProcessStreams> streams(
-      new ProcessStreams(ground, directory, spec.tty, std::move(out), std::move(err)));
+      new ProcessStreams(context, directory, spec.tty, std::move(out), std::move(err)));
   if (spec.tty) {
     std::tie(streams->ends_.through_read, streams->ends_.through_write) = make_pipe();
     streams->err_->mark_closed();
@@ -84,7 +84,7 @@ std::unique_ptr<ProcessStreams> ProcessStreams::create(const StreamsGround& grou
 }
 
 // The order of descriptors() is that of `kept`; those of a program are missing when it has ended.
-std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsGround& ground,
+std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsContext& context,
                                                      const std::filesystem::path& directory,
                                                      const model::ManagedProcessSpec& spec,
                                                      std::vector<UniqueFd> kept,
@@ -97,7 +97,7 @@ std::unique_ptr<ProcessStreams> ProcessStreams::open(const StreamsGround& ground
   auto out = open_journal(directory, "out", limits_of(spec, true), reserved.out, who);
   auto err = open_journal(directory, "err", limits_of(spec, false), reserved.err, who);
   std::unique_ptr<ProcessStreams> streams(new ProcessStreams(
-      ground, directory, spec.tty, std::move(out.journal), std::move(err.journal)));
+      context, directory, spec.tty, std::move(out.journal), std::move(err.journal)));
   Ends& ends = streams->ends_;
   const std::size_t own = spec.tty ? 2 : 1;
   if (kept.size() < own) {
@@ -163,7 +163,7 @@ void ProcessStreams::run() {
   input_broken_ = !ends_.in;
   if (!ends_.in) return;
   input_ = std::make_unique<journal::InputPump>(
-      ground_.executor, *in_, duplicate(ends_.in.get(), "stream of a process"), &input_moved_);
+      context_.executor, *in_, duplicate(ends_.in.get(), "stream of a process"), &input_moved_);
   input_pumps_.spawn("standard input", pump_input());
 }
 
@@ -172,7 +172,7 @@ Task<void> ProcessStreams::pump(journal::Feed& feed, UniqueFd source, bool termi
   if (terminal)
     through.emplace(duplicate(ends_.through_read.get(), "stream of a process"),
                     duplicate(ends_.through_write.get(), "stream of a process"));
-  journal::Pump pump(ground_.executor, ground_.disk, feed, std::move(source), std::move(through),
+  journal::Pump pump(context_.executor, context_.disk, feed, std::move(source), std::move(through),
                      {.closes = false, .on_move = [this] { reserve(); }});
   co_await pump.run();
   --flowing_;
@@ -198,8 +198,8 @@ Task<void> ProcessStreams::pump_input() {
 Task<void> ProcessStreams::finish() {
   // The end of one stream may be followed by that of the other at once.
   const Deadline deadline = Clock::now() + kOutputGrace;
-  Event late(ground_.executor);
-  TaskGroup watch(ground_.executor);
+  Event late(context_.executor);
+  TaskGroup watch(context_.executor);
   watch.spawn("end of output", [](ProcessStreams& streams, Event& ended) -> Task<void> {
     while (streams.flowing_ > 0) co_await streams.stream_ended_.wait();
     ended.set();
@@ -207,7 +207,7 @@ Task<void> ProcessStreams::finish() {
   co_await late.wait_until(deadline);
   co_await watch.stop();
   co_await stop();
-  co_await ground_.disk.run(false, [this] {
+  co_await context_.disk.run(false, [this] {
     drain(*out_);
     if (!tty_) drain(*err_);
   });
@@ -250,7 +250,7 @@ std::uint64_t ProcessStreams::bytes() const {
 }
 
 Task<void> ProcessStreams::close() {
-  co_await ground_.disk.run(false, [this] {
+  co_await context_.disk.run(false, [this] {
     out_->mark_closed();
     err_->mark_closed();
   });
@@ -301,7 +301,7 @@ Task<bool> ProcessStreams::append(std::uint64_t sequence,
 Task<bool> ProcessStreams::write_terminal(std::string bytes) {
   if (!ends_.terminal) co_return false;
   asio::posix::stream_descriptor terminal(
-      ground_.executor, duplicate(ends_.terminal.get(), "stream of a process").release());
+      context_.executor, duplicate(ends_.terminal.get(), "stream of a process").release());
   std::string_view left = bytes;
   while (!left.empty()) {
     const ssize_t written = ::write(terminal.native_handle(), left.data(), left.size());

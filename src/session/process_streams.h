@@ -27,7 +27,7 @@
 namespace caisson::session {
 
 // What the streams of all processes share.
-struct StreamsGround {
+struct StreamsContext {
   boost::asio::any_io_executor executor;
   journal::Disk& disk;  // where the files are
 };
@@ -38,12 +38,12 @@ struct StreamsGround {
 class ProcessStreams {
  public:
   // Throws storage_full, SystemError.
-  static std::unique_ptr<ProcessStreams> create(const StreamsGround& ground,
+  static std::unique_ptr<ProcessStreams> create(const StreamsContext& context,
                                                 const std::filesystem::path& directory,
                                                 const model::ManagedProcessSpec& spec);
   // Those of a daemon before us, with the descriptors that it kept; `who` is for the log. What is
   // damaged or missing of their files is made anew.
-  static std::unique_ptr<ProcessStreams> open(const StreamsGround& ground,
+  static std::unique_ptr<ProcessStreams> open(const StreamsContext& context,
                                               const std::filesystem::path& directory,
                                               const model::ManagedProcessSpec& spec,
                                               std::vector<UniqueFd> kept, ReservedOffsets reserved,
@@ -97,7 +97,7 @@ class ProcessStreams {
     UniqueFd through_write;
   };
 
-  ProcessStreams(const StreamsGround& ground, std::filesystem::path directory, bool tty,
+  ProcessStreams(const StreamsContext& context, std::filesystem::path directory, bool tty,
                  std::unique_ptr<journal::Journal> out, std::unique_ptr<journal::Journal> err);
   Task<void> pump(journal::Feed& feed, UniqueFd source, bool terminal);
   void reserve();
@@ -106,7 +106,7 @@ class ProcessStreams {
   Task<bool> write_terminal(std::string bytes);
   void drain(journal::Journal& journal);
 
-  const StreamsGround& ground_;
+  const StreamsContext& context_;
   const std::filesystem::path directory_;
   const bool tty_;
   std::unique_ptr<journal::Journal> out_;

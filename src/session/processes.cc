@@ -12,19 +12,19 @@
 
 namespace caisson::session {
 
-Processes::Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings)
-    : ground_(std::move(ground)),
+Processes::Processes(ProcessContext context, Registry& sessions, ProcessSettings settings)
+    : context_(std::move(context)),
       sessions_(sessions),
       settings_(settings),
-      tasks_(ground_.streams.executor) {
+      tasks_(context_.streams.executor) {
   std::error_code error;
-  std::filesystem::create_directories(ground_.directory, error);
-  if (error) throw SystemError(ground_.directory.native(), error.value());
-  std::filesystem::permissions(ground_.directory, std::filesystem::perms::owner_all, error);
-  if (error) throw SystemError(ground_.directory.native(), error.value());
+  std::filesystem::create_directories(context_.directory, error);
+  if (error) throw SystemError(context_.directory.native(), error.value());
+  std::filesystem::permissions(context_.directory, std::filesystem::perms::owner_all, error);
+  if (error) throw SystemError(context_.directory.native(), error.value());
   sessions_.on_end([this](std::string id) { return remove_all(std::move(id)); });
-  if (ground_.keeper == nullptr) return;
-  ground_.keeper->on_loss([this] {
+  if (context_.keeper == nullptr) return;
+  context_.keeper->on_loss([this] {
     keeper_was_lost_ = true;
     for (const auto& [key, process] : processes_) process->keep();
   });
@@ -72,7 +72,7 @@ void Processes::adopt(const std::shared_ptr<Session>& session, Expected expected
   try {
     if (!session) throw Error(ErrorCode::box_lost, "its session is gone");
     const std::shared_ptr<ManagedProcess> process = ManagedProcess::adopt(
-        ground_, Session::Use(session), std::move(expected.told), std::move(expected.fds));
+        context_, Session::Use(session), std::move(expected.told), std::move(expected.fds));
     if (keeper_was_lost_) process->keep();
     processes_[key] = process;
     tasks_.spawn("forget a process", retain(process));
@@ -80,19 +80,19 @@ void Processes::adopt(const std::shared_ptr<Session>& session, Expected expected
   } catch (const Error& error) {
     lose(kept_process_name(directory), error.what());
     std::error_code failed;
-    std::filesystem::remove_all(ground_.directory / directory, failed);
+    std::filesystem::remove_all(context_.directory / directory, failed);
   }
 }
 
 void Processes::lose(const std::string& name, const std::string& reason) {
   log::warning("process lost", "entry", name, "error", reason);
-  if (ground_.keeper != nullptr) ground_.keeper->drop(name);
+  if (context_.keeper != nullptr) context_.keeper->drop(name);
 }
 
 // Streams of processes that nobody knows of any more.
 void Processes::remove_strangers(const std::set<std::string>& known) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(ground_.directory, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(context_.directory, error)) {
     if (known.contains(entry.path().filename().native())) continue;
     std::error_code failed;
     std::filesystem::remove_all(entry.path(), failed);
@@ -113,7 +113,7 @@ std::shared_ptr<Turns> Processes::turns_of(const Key& key) {
   std::erase_if(turns_, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<Turns> turns = turns_[key].lock();
   if (!turns) {
-    turns = std::make_shared<Turns>(ground_.streams.executor);
+    turns = std::make_shared<Turns>(context_.streams.executor);
     turns_[key] = turns;
   }
   return turns;
@@ -143,7 +143,7 @@ Task<std::shared_ptr<ManagedProcess>> Processes::start(std::string session_id,
   std::shared_ptr<ManagedProcess> process;
   std::exception_ptr failure;
   try {
-    process = co_await ManagedProcess::start(ground_, std::move(session), std::move(spec));
+    process = co_await ManagedProcess::start(context_, std::move(session), std::move(spec));
   } catch (...) {
     failure = std::current_exception();
   }

@@ -30,7 +30,7 @@ struct ProcessSettings {
 class Processes {
  public:
   // Everything referred to outlives it.
-  Processes(ProcessGround ground, Registry& sessions, ProcessSettings settings);
+  Processes(ProcessContext context, Registry& sessions, ProcessSettings settings);
 
   // What a daemon before us left, before its sessions come back: each process does with its
   // session. Removes what belongs to nothing any more.
@@ -75,7 +75,7 @@ class Processes {
   void lose(const std::string& name, const std::string& reason);
   void remove_strangers(const std::set<std::string>& known);
 
-  ProcessGround ground_;
+  ProcessContext context_;
   Registry& sessions_;
   ProcessSettings settings_;
   std::map<Key, std::shared_ptr<ManagedProcess>> processes_;

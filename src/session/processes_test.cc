@@ -24,8 +24,8 @@ class ProcessesTest : public SessionScene {
   void start(ProcessSettings settings) {
     await(registry_.start({}));
     await(registry_.create(request_of("s")));
-    processes_.emplace(ProcessGround{.streams = {.executor = io_.get_executor(), .disk = disk_},
-                                     .directory = directory_ / "processes"},
+    processes_.emplace(ProcessContext{.streams = {.executor = io_.get_executor(), .disk = disk_},
+                                      .directory = directory_ / "processes"},
                        registry_, settings);
   }
 

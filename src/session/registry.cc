@@ -44,7 +44,7 @@ Registry::Registry(boost::asio::any_io_executor executor, backend::Backend& back
       settings_(settings),
       pool_(executor_, backend_, settings_.pooled_kinds),
       made_(executor_),
-      house_timer_(executor_),
+      housekeeping_timer_(executor_),
       adoptions_(executor_),
       closings_(executor_),
       tasks_(executor_) {}
@@ -210,7 +210,7 @@ Task<std::shared_ptr<Session>> Registry::make_session(EntryPtr entry, model::Box
   ++sessions_;
   keep(*session);
   ++created_;
-  house_timer_.cancel_one();
+  housekeeping_timer_.cancel_one();
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started);
   log::info("session made", "session", session->id(), "box", session->box().id(), "us",
             took.count());

@@ -183,7 +183,7 @@ class Registry {
   using ChangeMounts = std::function<void(std::vector<model::MountSpec>& mounts)>;
   Task<SessionView> change_mounts(std::string id, ChangeMounts change);
   void keep_all();
-  Task<void> keep_house();
+  Task<void> run_housekeeping();
   void expire();
   void end_if_expired(EntryPtr entry);
   bool is_expired(const Session& session) const;
@@ -213,7 +213,7 @@ class Registry {
   std::function<Task<void>(std::string id)> removal_handler_;
   std::function<Task<void>(std::string id)> end_handler_;
   Signal made_;  // or not: being_made_ went down
-  boost::asio::steady_timer house_timer_;
+  boost::asio::steady_timer housekeeping_timer_;
   TaskGroup adoptions_;
   TaskGroup closings_;
   TaskGroup tasks_;

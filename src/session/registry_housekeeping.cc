@@ -50,7 +50,7 @@ void Registry::expire() {
 
 // Looks often while there are sessions whose shells may rest, seldom otherwise. A session that is
 // made meanwhile wakes it.
-Task<void> Registry::keep_house() {
+Task<void> Registry::run_housekeeping() {
   while (!stopping_) {
     bool sessions = false;
     for (const auto& [id, entry] : entries_) {
@@ -63,8 +63,8 @@ Task<void> Registry::keep_house() {
       }
     }
     const auto round = std::clamp<std::chrono::seconds>(settings_.ttl, kQuickRound, kSlowRound);
-    house_timer_.expires_after(sessions && settings_.park_shells ? kQuickRound : round);
-    co_await house_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
+    housekeeping_timer_.expires_after(sessions && settings_.park_shells ? kQuickRound : round);
+    co_await housekeeping_timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
     expire();
     give_memory_back();
   }

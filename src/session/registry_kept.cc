@@ -34,7 +34,7 @@ Task<void> Registry::start(backend::KeptEntries kept) {
     std::vector<UniqueFd> fds = std::move(kept.at(kept_session_name(id)).fds);
     adoptions_.spawn("take over a session", adopt(id, std::move(fds)));
   }
-  tasks_.spawn("expire sessions", keep_house());
+  tasks_.spawn("expire sessions", run_housekeeping());
   pool_.warm_up();
 }
 

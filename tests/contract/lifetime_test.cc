@@ -130,7 +130,7 @@ TEST_P(BackendContract, IsolationReportNamesEveryLayerOnce) {
   std::vector<model::Layer> layers;
   for (const model::LayerReport& layer : box().isolation().layers) {
     layers.push_back(layer.layer);
-    EXPECT_EQ(layer.mend.empty(), layer.state == model::LayerState::in_force)
+    EXPECT_EQ(layer.fix.empty(), layer.state == model::LayerState::in_force)
         << model::to_string(layer.layer);
   }
   EXPECT_EQ(layers, model::all_layers());

@@ -47,7 +47,7 @@ Runtime::Runtime(const boost::asio::any_io_executor& executor, const Services& s
 }
 
 void Runtime::start() {
-  tasks_.spawn("expire grants", keep_house());
+  tasks_.spawn("expire grants", run_housekeeping());
 }
 
 Task<void> Runtime::stop() {
@@ -156,7 +156,7 @@ Task<void> Runtime::expire_grants() {
   }
 }
 
-Task<void> Runtime::keep_house() {
+Task<void> Runtime::run_housekeeping() {
   for (;;) {
     co_await sleep_for(kHouseRound);
     co_await expire_grants();

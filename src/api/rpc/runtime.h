@@ -90,7 +90,7 @@ class Runtime {
   Task<void> remove_others(std::string name_space, std::int64_t generation);
   Task<void> remove_workspace(std::string name_space);
   Task<void> expire_grants();
-  Task<void> keep_house();
+  Task<void> run_housekeeping();
   std::size_t max_records() const;
 
   const Services services_;

@@ -100,7 +100,7 @@ std::vector<WantedMount> open_mounts(const model::BoxSettings& settings,
 }
 
 Task<std::string> prepare_mounts(std::vector<WantedMount> wanted, bool translate,
-                                 BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+                                 BoxRequest& request, PassedFds& passed, Slots::Lease slot,
                                  std::shared_ptr<LauncherClient> launcher) {
   std::string problem;
   for (const WantedMount& mount : wanted) {
@@ -116,13 +116,13 @@ Task<std::string> prepare_mounts(std::vector<WantedMount> wanted, bool translate
       problem = error.what();
       prepared = detached_mount(mount.source, mount.mode, -1);
     }
-    BoxMount entry{.target = mount.target, .fd = travellers.keep(std::move(prepared))};
+    BoxMount entry{.target = mount.target, .fd = passed.keep(std::move(prepared))};
     request.mounts.push_back(std::move(entry));
   }
   co_return problem;
 }
 
-Task<void> prepare_root(BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+Task<void> prepare_root(BoxRequest& request, PassedFds& passed, Slots::Lease slot,
                         std::shared_ptr<LauncherClient> launcher) {
   const bool on_shared_tree = request.read_only_root && request.image.is_host();
   if (shares_root(request) || on_shared_tree) co_return;
@@ -138,7 +138,7 @@ Task<void> prepare_root(BoxRequest& request, Travellers& travellers, Slots::Leas
   } else {
     map = co_await Slots::workspace_map(slot, launcher, 0, 0);
   }
-  request.root_lower = travellers.keep(detached_mount(source, model::MountMode::ro, map));
+  request.root_lower = passed.keep(detached_mount(source, model::MountMode::ro, map));
 }
 
 }  // namespace caisson::backend::native

@@ -7,9 +7,9 @@
 #include "async/task.h"
 #include "backend/native/launcher_client.h"
 #include "backend/native/mount_source.h"
+#include "backend/native/passed_fds.h"
 #include "backend/native/plan.h"
 #include "backend/native/slots.h"
-#include "backend/native/travellers.h"
 #include "model/box_settings.h"
 
 // From the host paths settings name to mounts that travel with a launch.
@@ -34,12 +34,12 @@ std::vector<WantedMount> open_mounts(const model::BoxSettings& settings,
 // the reason when a file system cannot do that; its mount is then there with the owners as they
 // are. With `translate` false none is translated.
 Task<std::string> prepare_mounts(std::vector<WantedMount> wanted, bool translate,
-                                 BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+                                 BoxRequest& request, PassedFds& passed, Slots::Lease slot,
                                  std::shared_ptr<LauncherClient> launcher);
 
 // Adds the tree that a root of the box's own lies over, if it needs one. Files of a writable root
 // belong to the payload, or it could not change them.
-Task<void> prepare_root(BoxRequest& request, Travellers& travellers, Slots::Lease slot,
+Task<void> prepare_root(BoxRequest& request, PassedFds& passed, Slots::Lease slot,
                         std::shared_ptr<LauncherClient> launcher);
 
 }  // namespace caisson::backend::native

@@ -93,7 +93,7 @@ double cpus_of_ancestors(std::filesystem::path directory) {
 // Memory that a box could take beyond its limit.
 struct Gap {
   const char* what;
-  const char* mend;
+  const char* fix;
 };
 
 std::optional<Gap> find_gap(const CgroupHost& host, const OwnedHierarchy& owned) {
@@ -283,19 +283,19 @@ void CgroupOwner::settle(const CgroupHost& host, const CgroupHierarchy& hierarch
     owned.memory.tcp = !unified && exists(owned.directory, "memory.kmem.tcp.limit_in_bytes");
     const std::optional<Gap> gap = find_gap(host, owned);
     owned.memory_is_bounded = !gap;
-    if (gap) mark_missing(Controller::memory, gap->what, gap->mend);
+    if (gap) mark_missing(Controller::memory, gap->what, gap->fix);
   }
   directories_->hierarchies.push_back(std::move(owned));
 }
 
-void CgroupOwner::mark_missing(Controller controller, std::string detail, std::string mend) {
+void CgroupOwner::mark_missing(Controller controller, std::string detail, std::string fix) {
   if (controller == Controller::cpuacct) return;
   for (model::LayerReport& report : reports_) {
     if (report.layer != layer_of(controller)) continue;
     report = {.layer = report.layer,
               .state = model::LayerState::missing,
               .detail = std::move(detail),
-              .mend = std::move(mend)};
+              .fix = std::move(fix)};
     return;
   }
 }

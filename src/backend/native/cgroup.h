@@ -180,7 +180,7 @@ class CgroupOwner {
   void settle(const CgroupHost& host, const CgroupHierarchy& hierarchy, std::string_view owner,
               CgroupClaim& claim);
   void list_fds();
-  void mark_missing(Controller controller, std::string detail, std::string mend);
+  void mark_missing(Controller controller, std::string detail, std::string fix);
 
   std::shared_ptr<OwnerDirectories> directories_;
   std::vector<model::LayerReport> reports_;

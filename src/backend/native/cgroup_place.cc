@@ -55,14 +55,13 @@ ControllerState not_writable(Controller controller, const CgroupHierarchy& hiera
   ControllerState state{.controller = controller};
   state.detail = str(hierarchy.base.native(), " cannot be written: ", error_text(error));
   if (error == EROFS) {
-    state.mend =
-        "mount the cgroup file systems read-write; a container needs --privileged for that";
+    state.fix = "mount the cgroup file systems read-write; a container needs --privileged for that";
   } else if (::geteuid() == 0) {
-    state.mend = "run caisson as the host's root, outside of a restricted container";
+    state.fix = "run caisson as the host's root, outside of a restricted container";
   } else if (hierarchy.version == CgroupVersion::v2) {
-    state.mend = str("start caisson in a delegated scope: ", scope_command());
+    state.fix = str("start caisson in a delegated scope: ", scope_command());
   } else {
-    state.mend = "run caisson as root, or start it in cgroups that belong to this user";
+    state.fix = "run caisson as root, or start it in cgroups that belong to this user";
   }
   return state;
 }
@@ -73,16 +72,16 @@ ControllerState not_delegated(Controller controller, const CgroupHierarchy& hier
   const std::filesystem::path& top = hierarchy.top.empty() ? hierarchy.base : hierarchy.top;
   if (is_root(top) && !read_controllers(top / "cgroup.controllers").contains(controller)) {
     state.detail = str("the kernel offers no ", name, " controller to cgroup v2");
-    state.mend = str("boot a kernel that has it enabled (cgroup_enable=", name, ")");
+    state.fix = str("boot a kernel that has it enabled (cgroup_enable=", name, ")");
     return state;
   }
   state.detail = str("the ", name, " controller is not delegated to ", hierarchy.base.native());
-  state.mend = ::geteuid() == 0
-                   ? str("start caisson in a delegated scope: ", scope_command())
-                   : str("as root, put \"[Service]\\nDelegate=cpu memory pids\" into "
-                         "/etc/systemd/system/user@.service.d/delegate.conf, run systemctl "
-                         "daemon-reload, log in again and use ",
-                         scope_command());
+  state.fix = ::geteuid() == 0
+                  ? str("start caisson in a delegated scope: ", scope_command())
+                  : str("as root, put \"[Service]\\nDelegate=cpu memory pids\" into "
+                        "/etc/systemd/system/user@.service.d/delegate.conf, run systemctl "
+                        "daemon-reload, log in again and use ",
+                        scope_command());
   return state;
 }
 
@@ -90,7 +89,7 @@ ControllerState crowded(Controller controller, const std::filesystem::path& dire
   return {.controller = controller,
           .detail = str("other processes live in ", directory.native(),
                         ", so the kernel enables no controllers below it"),
-          .mend = str("start caisson alone in a cgroup: ", scope_command())};
+          .fix = str("start caisson alone in a cgroup: ", scope_command())};
 }
 
 ControllerState usable(Controller controller, CgroupVersion version,
@@ -141,9 +140,9 @@ ControllerState not_mounted(Controller controller, CgroupMode mode) {
   const std::string_view name = to_string(controller);
   ControllerState state{.controller = controller};
   state.detail = str("no mounted cgroup hierarchy shows this process's ", name, " cgroup");
-  state.mend = mode == CgroupMode::v1 || mode == CgroupMode::hybrid
-                   ? str("as root: mount -t cgroup -o ", name, " none /sys/fs/cgroup/", name)
-                   : "as root: mount -t cgroup2 none /sys/fs/cgroup";
+  state.fix = mode == CgroupMode::v1 || mode == CgroupMode::hybrid
+                  ? str("as root: mount -t cgroup -o ", name, " none /sys/fs/cgroup/", name)
+                  : "as root: mount -t cgroup2 none /sys/fs/cgroup";
   return state;
 }
 
@@ -151,7 +150,7 @@ model::LayerReport to_report(const ControllerState& state) {
   return {.layer = layer_of(state.controller),
           .state = state.usable ? model::LayerState::in_force : model::LayerState::missing,
           .detail = state.detail,
-          .mend = state.mend};
+          .fix = state.fix};
 }
 
 std::ptrdiff_t usable_count(const CgroupPlace& place) {

@@ -11,12 +11,12 @@
 
 namespace caisson::backend::native {
 
-// Whether a controller can limit boxes at a place; if not, why, and the step that mends it.
+// Whether a controller can limit boxes at a place; if not, why, and the step that fixes it.
 struct ControllerState {
   Controller controller;
   bool usable = false;
   std::string detail;
-  std::string mend;
+  std::string fix;
 };
 
 // Where in a hierarchy the directories of owners go and what has to be done first.
@@ -33,7 +33,7 @@ struct CgroupPlace {
 // root allows.
 CgroupPlace choose_place(const CgroupHierarchy& hierarchy, pid_t self = ::getpid());
 
-// memory_limit, pids_limit and cpu_limit: in force, or missing with reason and mending step.
+// memory_limit, pids_limit and cpu_limit: in force, or missing with reason and fixing step.
 std::vector<model::LayerReport> report_limits(const CgroupHost& host);
 
 // The layer a controller enforces. cpuacct enforces none and is not asked for.

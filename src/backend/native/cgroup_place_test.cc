@@ -88,7 +88,7 @@ TEST_F(UnifiedTree, OtherProcessesInTheCgroupKeepControllersFromBeingEnabled) {
   EXPECT_FALSE(place.leave_first);
   const ControllerState& memory = state_of(place, Controller::memory);
   EXPECT_THAT(memory.detail, HasSubstr("other processes live in"));
-  EXPECT_THAT(memory.mend, HasSubstr("--scope -p Delegate=yes"));
+  EXPECT_THAT(memory.fix, HasSubstr("--scope -p Delegate=yes"));
 }
 
 TEST_F(UnifiedTree, TheRootOfTheHierarchyTakesOwnersWhenTheOwnCgroupCannot) {
@@ -112,7 +112,7 @@ TEST_F(UnifiedTree, AControllerThatIsNotDelegatedIsMissingAlone) {
   EXPECT_THAT(usable(place), ElementsAre(Controller::memory, Controller::pids));
   EXPECT_THAT(state_of(place, Controller::cpu).detail,
               HasSubstr("cpu controller is not delegated"));
-  EXPECT_THAT(state_of(place, Controller::cpu).mend, HasSubstr("Delegate="));
+  EXPECT_THAT(state_of(place, Controller::cpu).fix, HasSubstr("Delegate="));
 }
 
 TEST_F(UnifiedTree, AControllerTheKernelLacksIsNamedAsSuch) {
@@ -121,7 +121,7 @@ TEST_F(UnifiedTree, AControllerTheKernelLacksIsNamedAsSuch) {
   hierarchy_.top = root_;
   const CgroupPlace place = choose_place(hierarchy_, kSelf);
   EXPECT_THAT(state_of(place, Controller::memory).detail, HasSubstr("the kernel offers no memory"));
-  EXPECT_THAT(state_of(place, Controller::memory).mend, HasSubstr("cgroup_enable=memory"));
+  EXPECT_THAT(state_of(place, Controller::memory).fix, HasSubstr("cgroup_enable=memory"));
 }
 
 TEST_F(UnifiedTree, AHierarchyWithoutControllersIsStillAPlace) {
@@ -144,9 +144,9 @@ TEST_F(UnifiedTree, AnOrdinaryUserIsToldToAskForADelegatedScope) {
   ASSERT_EQ(::seteuid(user), 0);
   EXPECT_FALSE(place.writable);
   EXPECT_THAT(state_of(place, Controller::memory).detail, HasSubstr("Permission denied"));
-  EXPECT_THAT(state_of(place, Controller::memory).mend,
+  EXPECT_THAT(state_of(place, Controller::memory).fix,
               HasSubstr("systemd-run --user --scope -p Delegate=yes"));
-  EXPECT_THAT(state_of(on_v1, Controller::memory).mend, HasSubstr("as root"));
+  EXPECT_THAT(state_of(on_v1, Controller::memory).fix, HasSubstr("as root"));
 }
 
 TEST(ReportLimits, NamesEveryLimitThatNothingEnforces) {
@@ -157,7 +157,7 @@ TEST(ReportLimits, NamesEveryLimitThatNothingEnforces) {
   EXPECT_EQ(reports[2].layer, model::Layer::cpu_limit);
   for (const model::LayerReport& report : reports) {
     EXPECT_EQ(report.state, model::LayerState::missing);
-    EXPECT_THAT(report.mend, HasSubstr("mount -t cgroup2"));
+    EXPECT_THAT(report.fix, HasSubstr("mount -t cgroup2"));
   }
 }
 

@@ -95,7 +95,7 @@ class CgroupTest : public testing::Test {
   void SetUp() override {
     for (const model::LayerReport& report : report_limits(host_)) {
       if (report.state != LayerState::in_force) {
-        GTEST_SKIP() << to_string(report.layer) << ": " << report.detail << "; " << report.mend;
+        GTEST_SKIP() << to_string(report.layer) << ": " << report.detail << "; " << report.fix;
       }
     }
   }
@@ -454,7 +454,7 @@ TEST_F(UnifiedOwner, DoesNotCallMemoryLimitedWhileABoxCanSwap) {
   host_.has_swap = true;
   const CgroupOwner owner(host_, "x");
   EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
-  EXPECT_THAT(owner.reports()[0].mend, HasSubstr("swapoff"));
+  EXPECT_THAT(owner.reports()[0].fix, HasSubstr("swapoff"));
 }
 
 TEST_F(UnifiedOwner, DoesNotCallMemoryLimitedWhenTheKernelCountsOnlyPartOfIt) {
@@ -463,7 +463,7 @@ TEST_F(UnifiedOwner, DoesNotCallMemoryLimitedWhenTheKernelCountsOnlyPartOfIt) {
     read_kernel_words(str("quiet cgroup.memory=", off, " ro\n"), host);
     const CgroupOwner owner(host, "x");
     EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
-    EXPECT_THAT(owner.reports()[0].mend, HasSubstr(str("boot without cgroup.memory=", off)));
+    EXPECT_THAT(owner.reports()[0].fix, HasSubstr(str("boot without cgroup.memory=", off)));
   }
 }
 
@@ -480,7 +480,7 @@ TEST(CgroupOwner, DoesNotCallMemoryLimitedWhileSocketsOnVersionOneAreNot) {
   {
     const CgroupOwner owner(host, "x");
     EXPECT_EQ(owner.reports()[0].state, LayerState::missing);
-    EXPECT_THAT(owner.reports()[0].mend, HasSubstr("version 2"));
+    EXPECT_THAT(owner.reports()[0].fix, HasSubstr("version 2"));
   }
   std::filesystem::create_directories(own / "caisson-x");
   std::ofstream(own / "caisson-x/memory.kmem.tcp.limit_in_bytes") << "";

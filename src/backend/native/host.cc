@@ -148,7 +148,7 @@ void read_resolver(Host& host) {
        .host_addresses = host.privileged ? Network::host_addresses() : std::vector<std::string>{}});
   host.resolv_conf = resolver.text;
   host.resolver_problem = resolver.problem;
-  host.resolver_mend = resolver.mend;
+  host.resolver_fix = resolver.fix;
 }
 
 // Adds `line` ("name:x:1000:...") unless the name or the id, in field 2, is taken.

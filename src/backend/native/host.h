@@ -32,7 +32,7 @@ struct Host {
   std::string hostname = "box";
   std::string resolv_conf;       // for boxes with a network
   std::string resolver_problem;  // why names cannot be resolved in boxes; empty: they can
-  std::string resolver_mend;
+  std::string resolver_fix;
   std::vector<std::uint64_t> namespaces;  // inodes of ours: user mnt pid ipc uts cgroup net
   // What processes of a box get, within our own hard limits.
   std::uint64_t max_open_files = 1024;

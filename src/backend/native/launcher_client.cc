@@ -151,7 +151,8 @@ Task<UniqueFd> LauncherClient::create_user_namespace(wire::CreateUserNamespace r
   co_return std::move(answer->fds[0]);
 }
 
-Task<LauncherClient::Newborn> LauncherClient::launch(wire::LaunchBox request, bool keep_spare) {
+Task<LauncherClient::LaunchedProcess> LauncherClient::launch(wire::LaunchBox request,
+                                                             bool keep_spare) {
   const std::shared_ptr<LauncherClient> self = shared_from_this();
   UniqueFd control;
   std::shared_ptr<Answer> answer;
@@ -166,14 +167,14 @@ Task<LauncherClient::Newborn> LauncherClient::launch(wire::LaunchBox request, bo
     std::vector<int> fds{theirs.get()};
     answer = co_await call(std::move(message), std::move(fds));
   }
-  const auto* launched = std::get_if<wire::Launched>(&*answer->reply);
-  if (launched == nullptr || answer->fds.size() != 1) {
+  const auto* told = std::get_if<wire::Launched>(&*answer->reply);
+  if (told == nullptr || answer->fds.size() != 1) {
     throw Error(ErrorCode::protocol_error, "the launcher sent no process");
   }
-  Newborn newborn{.process = ChildProcess(launched->pid, std::move(answer->fds[0])),
-                  .control = std::move(control)};
+  LaunchedProcess launched{.process = ChildProcess(told->pid, std::move(answer->fds[0])),
+                           .control = std::move(control)};
   if (keep_spare && !spare_) prepare(request);
-  co_return newborn;
+  co_return launched;
 }
 
 // Nobody waits for a spare: when it cannot be asked for now, there is none.

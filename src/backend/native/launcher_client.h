@@ -38,14 +38,14 @@ class LauncherClient : public std::enable_shared_from_this<LauncherClient> {
 
   // A process that waits to be finished into a box, and our end of its control socket. The kernel
   // reaps it; its pidfd tells its end.
-  struct Newborn {
+  struct LaunchedProcess {
     ChildProcess process;
     UniqueFd control;
   };
   // The spare one, if it began in just this way; otherwise one made now. With `keep_spare` the next
   // one is then made while the caller is busy with this one: half of a box's cost is its
   // namespaces.
-  Task<Newborn> launch(wire::LaunchBox request, bool keep_spare);
+  Task<LaunchedProcess> launch(wire::LaunchBox request, bool keep_spare);
   // Shows or hides something in a box that lives: ShowMount or HideMount.
   Task<void> change_mounts(wire::LaunchRequest request, std::vector<int> fds);
   Task<void> adopt_cgroups(std::vector<std::string> names, std::vector<int> fds);

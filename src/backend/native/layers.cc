@@ -19,14 +19,14 @@ using model::LayerState;
 namespace {
 
 LayerReport in_force(Layer layer, std::string detail) {
-  return {.layer = layer, .state = LayerState::in_force, .detail = std::move(detail), .mend = ""};
+  return {.layer = layer, .state = LayerState::in_force, .detail = std::move(detail), .fix = ""};
 }
 
-LayerReport weaker(Layer layer, std::string detail, std::string mend) {
+LayerReport weaker(Layer layer, std::string detail, std::string fix) {
   return {.layer = layer,
           .state = LayerState::weaker,
           .detail = std::move(detail),
-          .mend = std::move(mend)};
+          .fix = std::move(fix)};
 }
 
 LayerReport user_namespace(const Host& host) {
@@ -44,13 +44,13 @@ LayerReport network(const LayerFacts& facts, const model::BoxSettings& settings)
     return in_force(Layer::network, "own namespace with a loopback device only");
   }
   if (facts.network && !facts.network->available) {
-    return missing(Layer::network, facts.network->reason, facts.network->mend);
+    return missing(Layer::network, facts.network->reason, facts.network->fix);
   }
   if (!facts.host.resolver_problem.empty()) {
     return weaker(
         Layer::network,
         str("own namespace behind NAT, but no name can be resolved: ", facts.host.resolver_problem),
-        facts.host.resolver_mend);
+        facts.host.resolver_fix);
   }
   return in_force(Layer::network, "own namespace and addresses behind NAT; not the host's network");
 }
@@ -145,11 +145,11 @@ Layer layer_of(wire::Proof proof) {
 
 }  // namespace
 
-LayerReport missing(Layer layer, std::string detail, std::string mend) {
+LayerReport missing(Layer layer, std::string detail, std::string fix) {
   return {.layer = layer,
           .state = LayerState::missing,
           .detail = std::move(detail),
-          .mend = std::move(mend)};
+          .fix = std::move(fix)};
 }
 
 bool can_be_missing(Layer layer) {
@@ -188,12 +188,12 @@ void require_layers(const model::IsolationReport& report, const std::set<Layer>&
     if (!can_be_missing(entry.layer)) {
       throw Error(ErrorCode::isolation_unavailable,
                   str("isolation layer ", name, " cannot be put in force: ", entry.detail,
-                      "; to mend it: ", entry.mend));
+                      "; to fix it: ", entry.fix));
     }
     if (accepted.contains(entry.layer)) continue;
     throw Error(ErrorCode::isolation_unavailable,
                 str("isolation layer ", name, " cannot be put in force: ", entry.detail,
-                    "; to mend it: ", entry.mend, "; to run without it: --allow-missing ", name));
+                    "; to fix it: ", entry.fix, "; to run without it: --allow-missing ", name));
   }
 }
 

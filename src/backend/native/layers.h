@@ -28,8 +28,8 @@ model::IsolationReport expected_layers(const LayerFacts& facts, const model::Box
 // Layers a box can do without when the operator accepts it. Without the others there is no box.
 bool can_be_missing(model::Layer layer);
 
-// Throws isolation_unavailable, naming the layer and the mending step, for the first layer that is
-// missing and was not accepted.
+// Throws isolation_unavailable, naming the layer and the step that fixes it, for the first layer
+// that is missing and was not accepted.
 void require_layers(const model::IsolationReport& report, const std::set<model::Layer>& accepted);
 
 // Throws isolation_unavailable for a proof that does not hold, except of a layer that the plan may
@@ -43,6 +43,6 @@ void report_left_out(const std::vector<wire::ProofResult>& proofs, model::Isolat
 // What is said of a box of which a step failed. The names of steps are those of the launcher.
 Error setup_failure(const SystemError& error);
 
-model::LayerReport missing(model::Layer layer, std::string detail, std::string mend);
+model::LayerReport missing(model::Layer layer, std::string detail, std::string fix);
 
 }  // namespace caisson::backend::native

@@ -67,7 +67,7 @@ TEST(ExpectedLayers, AreAllInForceForRoot) {
   EXPECT_TRUE(report.weaker().empty());
   for (const LayerReport& entry : report.layers) {
     EXPECT_NE(entry.detail, "") << to_string(entry.layer);
-    EXPECT_EQ(entry.mend, "") << to_string(entry.layer);
+    EXPECT_EQ(entry.fix, "") << to_string(entry.layer);
   }
 }
 
@@ -77,7 +77,7 @@ TEST(ExpectedLayers, SayWhatAnOrdinaryUserLacksAndHowToMendIt) {
   for (const LayerReport& entry : report.weaker()) {
     lacking.push_back(entry.layer);
     EXPECT_EQ(entry.state, LayerState::weaker);
-    EXPECT_TRUE(entry.mend.starts_with("run caisson as root")) << entry.mend;
+    EXPECT_TRUE(entry.fix.starts_with("run caisson as root")) << entry.fix;
   }
   EXPECT_EQ(lacking, (std::vector<Layer>{Layer::user_namespace, Layer::guest_protection}));
 }
@@ -94,7 +94,7 @@ TEST(ExpectedLayers, TellAReadOnlyRootFromAWritableOne) {
 TEST(ExpectedLayers, PassOnWhyThereCanBeNoNetwork) {
   LayerFacts without = facts(kRootHost);
   without.network =
-      NetworkProbe{.available = false, .reason = "no default route", .mend = "add a default route"};
+      NetworkProbe{.available = false, .reason = "no default route", .fix = "add a default route"};
   const LayerReport network =
       reported(expected_layers(without, box(model::NetworkMode::on)), Layer::network);
   EXPECT_EQ(network, missing(Layer::network, "no default route", "add a default route"));
@@ -105,14 +105,14 @@ TEST(ExpectedLayers, PassOnWhyThereCanBeNoNetwork) {
 TEST(ExpectedLayers, CallANetworkWithoutNamesWeaker) {
   Host host = kRootHost;
   host.resolver_problem = "the resolver listens on 127.0.0.53 only";
-  host.resolver_mend = "set a name server";
+  host.resolver_fix = "set a name server";
   LayerFacts known = facts(host);
   known.network = NetworkProbe{.available = true};
   const LayerReport network =
       reported(expected_layers(known, box(model::NetworkMode::on)), Layer::network);
   EXPECT_EQ(network.state, LayerState::weaker);
   EXPECT_NE(network.detail.find(host.resolver_problem), std::string::npos) << network.detail;
-  EXPECT_EQ(network.mend, "set a name server");
+  EXPECT_EQ(network.fix, "set a name server");
   EXPECT_EQ(reported(expected_layers(known, box()), Layer::network).state, LayerState::in_force);
 }
 
@@ -149,7 +149,7 @@ TEST(RequireLayers, NamesTheLayerTheCauseAndTheSteps) {
   const model::IsolationReport report{
       {missing(Layer::memory_limit, "no memory controller", "boot with cgroup_enable=memory")}};
   EXPECT_EQ(refusal_of([&] { require_layers(report, {}); }),
-            "isolation layer memory_limit cannot be put in force: no memory controller; to mend "
+            "isolation layer memory_limit cannot be put in force: no memory controller; to fix "
             "it: boot with cgroup_enable=memory; to run without it: --allow-missing memory_limit");
 }
 
@@ -158,7 +158,7 @@ TEST(RequireLayers, RefusesEveryMissingLayerByName) {
     const model::IsolationReport report{{missing(layer, "because", "the step")}};
     const std::string why = refusal_of([&] { require_layers(report, {}); });
     EXPECT_TRUE(why.starts_with(str("isolation layer ", to_string(layer),
-                                    " cannot be put in force: because; to mend it: the step")))
+                                    " cannot be put in force: because; to fix it: the step")))
         << why;
     EXPECT_EQ(why.find("--allow-missing") != std::string::npos, can_be_missing(layer)) << why;
   }

@@ -45,7 +45,7 @@ Error change_failure(const std::string& target, const SystemError& error) {
 }  // namespace
 
 std::shared_ptr<LauncherClient> LiveMounts::mounter() {
-  if (!mounter_ || !mounter_->alive()) mounter_ = LauncherClient::start(ground_.executor);
+  if (!mounter_ || !mounter_->alive()) mounter_ = LauncherClient::start(context_.executor);
   return mounter_;
 }
 
@@ -61,12 +61,12 @@ Task<WantedMount> LiveMounts::verified(Target box, model::MountSpec mount,
     throw Error(ErrorCode::mount_refused,
                 str("host path ", printable(mount.host_path), " is not a directory"));
   }
-  const std::filesystem::path copies = ground_.copies / box.name;
+  const std::filesystem::path copies = context_.copies / box.name;
   auto work = [tree, manifest, digest = *mount.content_digest, copies] {
     return std::make_shared<UniqueFd>(
         copy_artifact(tree->place.get(), manifest->place.get(), digest, copies));
   };
-  const std::shared_ptr<UniqueFd> copy = co_await run_blocking(ground_.workers(), std::move(work));
+  const std::shared_ptr<UniqueFd> copy = co_await run_blocking(context_.workers(), std::move(work));
   struct stat info {};
   check_syscall(copies.native(), ::fstat(copy->get(), &info));
   WantedMount wanted{
@@ -84,7 +84,7 @@ Task<WantedMount> LiveMounts::verified(Target box, model::MountSpec mount,
 
 // Artifacts show the owners that they have on disk, for which one namespace does for all boxes.
 Task<int> LiveMounts::map_for(Target box, const MountSource& source, bool artifact) {
-  if (!ground_.translate) co_return -1;
+  if (!context_.translate) co_return -1;
   const std::shared_ptr<LauncherClient> launcher = mounter();
   if (!artifact) {
     co_return co_await Slots::workspace_map(box.slot, launcher, source.owner, source.group);
@@ -102,7 +102,7 @@ Task<UniqueFd> LiveMounts::prepare(Target box, const WantedMount& mount, bool ar
     co_return detached_mount(mount.source, mount.mode, map);
   } catch (const SystemError& error) {
     if (map < 0) throw;
-    if (!artifact && !ground_.may_be_untranslated) {
+    if (!artifact && !context_.may_be_untranslated) {
       throw Error(ErrorCode::isolation_unavailable,
                   str("the file system of ", printable(mount.source.resolved),
                       " cannot translate owners (", error.what(), ")"));
@@ -115,12 +115,12 @@ Task<void> LiveMounts::attach(Target box, WantedMount mount, std::string holder)
   const bool artifact = !holder.empty();
   wire::ShowMount request{.target = mount.target,
                           .holder = std::move(holder),
-                          .owner = ground_.privileged ? box.slot->ids.payload : 0,
+                          .owner = context_.privileged ? box.slot->ids.payload : 0,
                           .replace = artifact,
                           .source = {}};
   std::vector<int> fds{box.place->get()};
   UniqueFd prepared;
-  if (ground_.privileged) {
+  if (context_.privileged) {
     prepared = co_await prepare(box, mount, artifact);
     fds.push_back(prepared.get());
   } else {
@@ -138,7 +138,7 @@ Task<void> LiveMounts::attach(Target box, WantedMount mount, std::string holder)
 }
 
 Task<void> LiveMounts::show(Target box, model::BoxSettings settings, model::MountSpec mount) {
-  const model::MountRules rules = ground_.rules_of(settings);
+  const model::MountRules rules = context_.rules_of(settings);
   if (mount.is_artifact()) {
     WantedMount wanted = co_await verified(box, mount, rules);
     std::exception_ptr failure;
@@ -156,7 +156,7 @@ Task<void> LiveMounts::show(Target box, model::BoxSettings settings, model::Moun
   only.mount_path = settings.mount_path;
   only.extra_mounts.push_back(mount);
   // What covers parts of it comes behind it.
-  for (WantedMount& wanted : open_mounts(only, rules, ground_.empty)) {
+  for (WantedMount& wanted : open_mounts(only, rules, context_.empty)) {
     co_await attach(box, std::move(wanted), {});
   }
 }
@@ -174,26 +174,26 @@ Task<void> LiveMounts::hide(Target box, model::MountSpec mount) {
 }
 
 Task<void> LiveMounts::remove_copy(Target box, model::MountSpec mount) {
-  auto work = [copies = ground_.copies / box.name, digest = *mount.content_digest] {
+  auto work = [copies = context_.copies / box.name, digest = *mount.content_digest] {
     remove_artifact(copies, digest);
   };
-  co_await run_blocking(ground_.workers(), std::move(work));
+  co_await run_blocking(context_.workers(), std::move(work));
 }
 
 Task<void> LiveMounts::remove_copies(std::string name) {
-  if (::access((ground_.copies / name).c_str(), F_OK) < 0) co_return;
+  if (::access((context_.copies / name).c_str(), F_OK) < 0) co_return;
   auto work = [this, name] {
     remove_copies_if([&](const std::string& other) { return other == name; });
   };
-  co_await run_blocking(ground_.workers(), std::move(work));
+  co_await run_blocking(context_.workers(), std::move(work));
 }
 
 void LiveMounts::remove_copies_if(
     const std::function<bool(const std::string& name)>& is_gone) const {
-  const UniqueFd all(::open(ground_.copies.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd all(::open(context_.copies.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!all) return;
   std::vector<std::string> names;
-  for_each_entry(all.get(), ground_.copies.native(),
+  for_each_entry(all.get(), context_.copies.native(),
                  [&](const dirent& entry) { names.emplace_back(entry.d_name); });
   for (const std::string& name : names) {
     if (is_gone(name)) remove_tree(all.get(), name);

@@ -21,7 +21,7 @@ namespace caisson::backend::native {
 // namespaces does it, so that it can join those of any box, whoever launched it.
 class LiveMounts {
  public:
-  struct Ground {
+  struct Context {
     boost::asio::any_io_executor executor;
     bool privileged = true;
     bool translate = true;             // owners become the payload's
@@ -31,7 +31,7 @@ class LiveMounts {
     Backend::MountRulesOf rules_of;
     std::function<boost::asio::thread_pool&()> workers;
   };
-  explicit LiveMounts(Ground ground) : ground_(std::move(ground)) {}
+  explicit LiveMounts(Context context) : context_(std::move(context)) {}
 
   // A box, which may end at any moment: what is held here names no other one then.
   struct Target {
@@ -59,7 +59,7 @@ class LiveMounts {
   Task<void> attach(Target box, WantedMount mount, std::string holder);
   Task<void> remove_copy(Target box, model::MountSpec mount);
 
-  Ground ground_;
+  Context context_;
   std::shared_ptr<LauncherClient> mounter_;
   UniqueFd file_owners_;  // shows the owners of files as they are on disk
 };

@@ -39,7 +39,7 @@ Native::Impl::Impl(asio::any_io_executor executor_in, Options options_in)
       watches(executor),
       stop_fetching(check_syscall("eventfd", ::eventfd(0, EFD_CLOEXEC))) {
   settle();
-  mounts = std::make_shared<LiveMounts>(LiveMounts::Ground{
+  mounts = std::make_shared<LiveMounts>(LiveMounts::Context{
       .executor = executor,
       .privileged = host.privileged,
       .translate = !options.withhold.contains(Layer::workspace_owner),
@@ -144,7 +144,7 @@ Task<void> Native::Impl::stop() {
     channel->close();
     co_await resources->release();
   }
-  co_await clear_graveyard();
+  co_await drain_pending();
   for (const auto& resources : std::exchange(dying, {})) {
     log::warning("a box does not end; the next start removes its groups");
     resources->abandon();
@@ -159,14 +159,15 @@ Task<void> Native::Impl::stop() {
   if (pool) pool->join();
 }
 
-void Native::Impl::bury() {
+void Native::Impl::remove_pending() {
   std::erase_if(dying, [](const auto& resources) { return resources->ended(); });
-  std::erase_if(*graveyard, [](BoxCgroup& cgroup) { return cgroup.try_remove(); });
+  std::erase_if(*pending_cgroups, [](BoxCgroup& cgroup) { return cgroup.try_remove(); });
 }
 
-Task<void> Native::Impl::clear_graveyard() {
+Task<void> Native::Impl::drain_pending() {
   const Deadline deadline = Clock::now() + std::chrono::seconds(5);
-  for (bury(); !(graveyard->empty() && dying.empty()) && Clock::now() < deadline; bury()) {
+  for (remove_pending(); !(pending_cgroups->empty() && dying.empty()) && Clock::now() < deadline;
+       remove_pending()) {
     co_await sleep_for(std::chrono::milliseconds(1));
   }
 }

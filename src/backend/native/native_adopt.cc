@@ -91,8 +91,8 @@ Task<std::unique_ptr<Box>> Native::Impl::adopt(model::BoxSettings settings, std:
   if (told.has_cgroup) {
     cgroup = co_await find_cgroup(told.name, limits_of(settings), std::move(box.groups));
   }
-  const auto resources = std::make_shared<NativeResources>(executor, told.name, std::move(box.slot),
-                                                           std::move(cgroup), graveyard, mounts);
+  const auto resources = std::make_shared<NativeResources>(
+      executor, told.name, std::move(box.slot), std::move(cgroup), pending_cgroups, mounts);
   resources->adopt(ChildProcess(told.pid, std::move(fds[1])));
   if (fds.size() == 3) resources->keep_mount_namespace(std::move(fds[2]));
   expect_box();  // not before anything is waited for: all boxes are taken over at the same time

@@ -98,13 +98,13 @@ std::optional<BoxCgroup> Native::Impl::make_cgroup(const model::BoxSettings& set
 }
 
 void Native::Impl::describe_cgroup(const NativeResources& resources, BoxRequest& request,
-                                   Travellers& travellers) const {
+                                   PassedFds& passed) const {
   if (!resources.cgroup()) return;
   for (UniqueFd& entry : resources.cgroup()->open_entries()) {
-    request.enter_cgroups.push_back(travellers.keep(std::move(entry)));
+    request.enter_cgroups.push_back(passed.keep(std::move(entry)));
   }
   for (const int fd : cgroups->home_fds()) {
-    request.leave_cgroups.push_back(travellers.borrow(fd));
+    request.leave_cgroups.push_back(passed.borrow(fd));
   }
   if (options.withhold.contains(Layer::cgroup_namespace)) return;
   const std::set<Layer>& enforced = resources.cgroup()->enforced();
@@ -134,7 +134,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create(model::BoxSettings settings,
 Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSettings settings,
                                                      std::set<Layer> accepted) {
   const std::shared_ptr<Impl> self = shared_from_this();
-  bury();
+  remove_pending();
   sweep_again();
   expect_box();
   model::IsolationReport report = expect(settings);
@@ -145,7 +145,7 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSettings settings
   const std::shared_ptr<LauncherClient> launcher = root->launcher;
   const Slots::Lease slot = co_await slots->take(launcher);
 
-  Travellers travellers;
+  PassedFds passed;
   BoxRequest request;
   request.image = root->image;
   request.read_only_root = settings.read_only_rootfs;
@@ -159,33 +159,33 @@ Task<std::unique_ptr<Box>> Native::Impl::create_once(model::BoxSettings settings
   request.own_inodes = !options.withhold.contains(Layer::own_inodes);
   request.may_share_inodes = accepted.contains(Layer::own_inodes);
   if (!options.withhold.contains(Layer::seccomp)) request.filter = filter;
-  request.user_namespace = travellers.borrow(slot->user_namespace.get());
+  request.user_namespace = passed.borrow(slot->user_namespace.get());
   if (host.privileged) {
     const bool translate = !options.withhold.contains(Layer::workspace_owner);
     const std::string problem =
-        co_await prepare_mounts(std::move(wanted), translate, request, travellers, slot, launcher);
+        co_await prepare_mounts(std::move(wanted), translate, request, passed, slot, launcher);
     judge_translation(problem, report, accepted);
-    co_await prepare_root(request, travellers, slot, launcher);
+    co_await prepare_root(request, passed, slot, launcher);
   } else {
     bind_later(wanted, request);
   }
 
   const std::string name = str("box-", next_box++);
   const auto resources = std::make_shared<NativeResources>(
-      executor, name, slot, make_cgroup(settings, name), graveyard, mounts);
-  describe_cgroup(*resources, request, travellers);
+      executor, name, slot, make_cgroup(settings, name), pending_cgroups, mounts);
+  describe_cgroup(*resources, request, passed);
   BoxPlan plan = plan_box(host, request);
   const GuestBox::Identity identity{plan.finish.guest.payload_uid, plan.finish.guest.payload_gid};
 
   std::shared_ptr<GuestChannel> channel;
   std::exception_ptr failure;
   try {
-    LauncherClient::Newborn newborn =
+    LauncherClient::LaunchedProcess launched =
         co_await launcher->launch(std::move(plan.launch), options.keep_spares);
-    resources->adopt(std::move(newborn.process));
-    const Parcel rest = pack(std::move(plan.finish), travellers.fds());
-    send_packet(newborn.control.get(), rest.data, rest.fds);
-    channel = std::make_shared<GuestChannel>(executor, std::move(newborn.control));
+    resources->adopt(std::move(launched.process));
+    const Parcel rest = pack(std::move(plan.finish), passed.fds());
+    send_packet(launched.control.get(), rest.data, rest.fds);
+    channel = std::make_shared<GuestChannel>(executor, std::move(launched.control));
     const std::vector<wire::ProofResult> proofs = co_await set_up(channel, resources);
     require_proofs(proofs, accepted);
     report_left_out(proofs, report);

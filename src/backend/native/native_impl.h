@@ -20,12 +20,12 @@
 #include "backend/native/network.h"
 #include "backend/native/network_claim.h"
 #include "backend/native/owner.h"
+#include "backend/native/passed_fds.h"
 #include "backend/native/plan.h"
 #include "backend/native/resources.h"
 #include "backend/native/slots.h"
 #include "backend/native/templates.h"
 #include "backend/native/tools.h"
-#include "backend/native/travellers.h"
 
 namespace caisson::backend::native {
 
@@ -65,8 +65,8 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   bool renew_groups();
   void open_network();
   void skip_name(const std::string& name);
-  void bury();
-  Task<void> clear_graveyard();
+  void remove_pending();
+  Task<void> drain_pending();
 
   // What this host can do for such a box; its network is asked unless that is known.
   model::IsolationReport expect(const model::BoxSettings& settings,
@@ -78,7 +78,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   void judge_translation(const std::string& problem, model::IsolationReport& report,
                          const std::set<model::Layer>& accepted) const;
   void describe_cgroup(const NativeResources& resources, BoxRequest& request,
-                       Travellers& travellers) const;
+                       PassedFds& passed) const;
   Task<std::unique_ptr<Box>> create_once(model::BoxSettings settings,
                                          std::set<model::Layer> accepted);
   Task<std::optional<BoxCgroup>> find_cgroup(std::string name, CgroupLimits limits,
@@ -127,7 +127,7 @@ struct Native::Impl : std::enable_shared_from_this<Native::Impl> {
   std::map<std::string, Announced> announced;
   std::optional<NetworkProbe> inherited_network;        // as boxes that were taken over have it
   std::vector<std::shared_ptr<NativeResources>> dying;  // not taken over, and killed
-  std::shared_ptr<Graveyard> graveyard = std::make_shared<Graveyard>();
+  std::shared_ptr<PendingCgroups> pending_cgroups = std::make_shared<PendingCgroups>();
   std::shared_ptr<LiveMounts> mounts;
   std::shared_ptr<Event> fetching;  // of the tools, while it goes on
   std::string fetch_problem;        // of the last time

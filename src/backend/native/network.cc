@@ -74,26 +74,26 @@ bool forwards(const Link& link) {
   return trim(read_file(forwarding_file(link))) == "1";
 }
 
-NetworkGround survey(Netlink& route) {
-  NetworkGround ground;
+HostNetwork survey(Netlink& route) {
+  HostNetwork found;
   const std::vector<Route> routes = list_routes(route);
   const std::optional<std::uint32_t> subnet = choose_subnet(routes);
-  ground.uplinks = find_uplinks(route, routes);
+  found.uplinks = find_uplinks(route, routes);
   if (!subnet) {
-    ground.problem = "the host's routes leave no private /16 free for boxes";
-    ground.mend = str("remove or narrow the route that covers ", format_address(kSubnets.front()),
-                      "/16 (see `ip route show table all`)");
-  } else if (ground.uplinks.empty()) {
-    ground.problem = "the host has no default IPv4 route";
-    ground.mend = "connect the host to a network, so that `ip route` shows a default route";
+    found.problem = "the host's routes leave no private /16 free for boxes";
+    found.fix = str("remove or narrow the route that covers ", format_address(kSubnets.front()),
+                    "/16 (see `ip route show table all`)");
+  } else if (found.uplinks.empty()) {
+    found.problem = "the host has no default IPv4 route";
+    found.fix = "connect the host to a network, so that `ip route` shows a default route";
   }
-  for (const Link& uplink : ground.uplinks) {
+  for (const Link& uplink : found.uplinks) {
     if (forwards(uplink) || ::access(forwarding_file(uplink).c_str(), W_OK) == 0) continue;
-    ground.problem = str("forwarding on ", uplink.name, " is off and cannot be turned on here");
-    ground.mend = str("run `sysctl -w net.ipv4.conf.", uplink.name, ".forwarding=1` on the host");
+    found.problem = str("forwarding on ", uplink.name, " is off and cannot be turned on here");
+    found.fix = str("run `sysctl -w net.ipv4.conf.", uplink.name, ".forwarding=1` on the host");
   }
-  ground.subnet = subnet.value_or(0);
-  return ground;
+  found.subnet = subnet.value_or(0);
+  return found;
 }
 
 std::vector<std::string> names(const std::vector<Link>& links) {
@@ -193,29 +193,29 @@ void Network::prepare() {
 }
 
 void Network::prepare_locked(Netlink& route) {
-  NetworkGround ground = survey(route);
-  if (!ground.problem.empty()) {
+  HostNetwork found = survey(route);
+  if (!found.problem.empty()) {
     throw Error(ErrorCode::isolation_unavailable,
-                str("network of boxes: ", ground.problem, "; ", ground.mend));
+                str("network of boxes: ", found.problem, "; ", found.fix));
   }
   const bool in_force = table_ != 0 && find_nat_table(owner_) == table_;
-  if (!in_force || names(ground.uplinks) != names(ground_.uplinks)) {
-    load_nat_table(owner_, names(ground.uplinks));
+  if (!in_force || names(found.uplinks) != names(host_network_.uplinks)) {
+    load_nat_table(owner_, names(found.uplinks));
     table_ = find_nat_table(owner_);
   }
   // The kernel asks only the interface a packet comes in by whether it may be forwarded: the pairs
   // (see attach) for what boxes send, the uplinks for the answers. So net.ipv4.ip_forward, which
   // would make a router of every interface, stays as it is.
-  for (const Link& uplink : ground.uplinks) {
+  for (const Link& uplink : found.uplinks) {
     if (!forwards(uplink)) write_control_file(forwarding_file(uplink), "1");
   }
-  ground_ = std::move(ground);
+  host_network_ = std::move(found);
 }
 
 bool Network::current(Netlink& route) const {
   if (table_ == 0 || find_nat_table(owner_) != table_) return false;
   const int way_out = find_outgoing_interface(route, kFarAway);
-  return std::any_of(ground_.uplinks.begin(), ground_.uplinks.end(),
+  return std::any_of(host_network_.uplinks.begin(), host_network_.uplinks.end(),
                      [&](const Link& uplink) { return uplink.index == way_out; });
 }
 
@@ -247,7 +247,7 @@ Attachment Network::attach(int netns_fd, int box_netlink_fd) {
 
 Link Network::create_pair(Netlink& route, int netns_fd) {
   std::uint32_t mtu = 65535;  // the most a veth takes
-  for (const Link& uplink : ground_.uplinks) mtu = std::min(mtu, uplink.mtu);
+  for (const Link& uplink : host_network_.uplinks) mtu = std::min(mtu, uplink.mtu);
   for (unsigned tries = 0; tries < kSlots; ++tries) {
     const unsigned number = next_link_++ % kSlots;
     const VethEnd end{str(link_prefix(owner_), number), mac_address(0x02, owner_, number)};
@@ -261,11 +261,12 @@ Link Network::create_pair(Netlink& route, int netns_fd) {
 // whole host, so owners that chose the same subnet never give two boxes the same address.
 std::uint32_t Network::claim_address(Netlink& route, const Link& host_end) {
   for (unsigned tries = 0; tries < kSlots; ++tries) {
-    const std::uint32_t gateway = ground_.subnet + 2 * (next_slot_++ % kSlots);
+    const std::uint32_t gateway = host_network_.subnet + 2 * (next_slot_++ % kSlots);
     if (add_host_route(route, host_end, gateway + 1, kRouteProtocol)) return gateway;
   }
-  throw Error(ErrorCode::capacity_reached,
-              str("all addresses for boxes in ", format_address(ground_.subnet), "/16 are in use"));
+  throw Error(
+      ErrorCode::capacity_reached,
+      str("all addresses for boxes in ", format_address(host_network_.subnet), "/16 are in use"));
 }
 
 void Network::remove() {
@@ -322,23 +323,23 @@ NetworkProbe Network::probe() {
   std::set<unsigned> owners;
   const int error = list_nat_tables(owners);
   if (error == EPERM) {
-    return {.reason = "this process may not change the network", .mend = "run it as root"};
+    return {.reason = "this process may not change the network", .fix = "run it as root"};
   }
   if (error != 0) {
     return {.reason = str("the kernel has no nftables: ", error_text(error)),
-            .mend = "load nf_tables (`modprobe nf_tables`) or boot a kernel that has it"};
+            .fix = "load nf_tables (`modprobe nf_tables`) or boot a kernel that has it"};
   }
   Netlink route(NETLINK_ROUTE);
   if (!can_create_veth(route)) {
     return {.reason = "the kernel cannot make veth interfaces",
-            .mend = "load veth (`modprobe veth`) or boot a kernel that has it"};
+            .fix = "load veth (`modprobe veth`) or boot a kernel that has it"};
   }
-  const NetworkGround ground = survey(route);
-  if (!ground.problem.empty()) return {.reason = ground.problem, .mend = ground.mend};
-  const std::string refusal = check_nat_table(kMaxNetworkOwner, names(ground.uplinks));
+  const HostNetwork found = survey(route);
+  if (!found.problem.empty()) return {.reason = found.problem, .fix = found.fix};
+  const std::string refusal = check_nat_table(kMaxNetworkOwner, names(found.uplinks));
   if (!refusal.empty()) {
     return {.reason = str("the kernel refuses the rules for boxes: ", refusal),
-            .mend =
+            .fix =
                 "load nft_fib_inet, nft_ct, nft_connlimit, nft_limit, nft_masq and nf_nat, or "
                 "boot a kernel with them"};
   }

@@ -25,16 +25,16 @@ struct Attachment {
 struct NetworkProbe {
   bool available = false;
   std::string reason;   // why not; empty when available
-  std::string mend;     // the step that would make it available
+  std::string fix;      // the step that would make it available
   std::string caution;  // available, but something on the host may drop the boxes' packets
 };
 
 // What the host offers boxes to stand on, as far as it can be read.
-struct NetworkGround {
+struct HostNetwork {
   std::uint32_t subnet = 0;   // the /16 that boxes get addresses from
   std::vector<Link> uplinks;  // the interfaces of the host's default routes
   std::string problem;        // why boxes cannot have a network; empty when they can
-  std::string mend;
+  std::string fix;
 };
 
 // The network of one owner's boxes with `network: on`: a namespace, a veth pair and an address for
@@ -94,7 +94,7 @@ class Network {
   const unsigned owner_;
   std::mutex mutex_;
   std::uint64_t table_ = 0;  // tells the table this object loaded from any other
-  NetworkGround ground_;
+  HostNetwork host_network_;
   // Both rotate, so that a new box does not get the late packets of the last one.
   unsigned next_link_ = 0;
   unsigned next_slot_;

@@ -8,7 +8,7 @@
 namespace caisson::backend::native {
 
 // The descriptors that travel with a launch; a plan names them by index.
-class Travellers {
+class PassedFds {
  public:
   wire::FdIndex borrow(int fd) {
     fds_.push_back(fd);

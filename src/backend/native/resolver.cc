@@ -89,7 +89,7 @@ BoxResolver make_resolver(const ResolverSources& sources) {
             ? "/etc/resolv.conf names no name server"
             : str("boxes cannot reach the host's name servers (", join(host.nameservers, ", "),
                   "): only IPv4 servers that are neither on the host nor link-local can be used");
-    resolver.mend = "add a line such as `nameserver 9.9.9.9` to /etc/resolv.conf";
+    resolver.fix = "add a line such as `nameserver 9.9.9.9` to /etc/resolv.conf";
   }
   return resolver;
 }

@@ -18,7 +18,7 @@ struct BoxResolver {
   std::string text;                      // the whole file, valid even when there is a problem
   std::vector<std::string> nameservers;  // those in it
   std::string problem;  // why names cannot be resolved in the box; empty when they can
-  std::string mend;
+  std::string fix;
 };
 
 // Keeps the name servers a box can reach (IPv4, not on the host, not link-local) and the search and

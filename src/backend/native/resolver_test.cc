@@ -95,7 +95,7 @@ TEST(Resolver, SaysWhichServersAreUnreachableAndWhatToDo) {
   EXPECT_THAT(resolver.nameservers, IsEmpty());
   EXPECT_EQ(resolver.text, "search lan\n");
   EXPECT_THAT(resolver.problem, HasSubstr("127.0.0.1"));
-  EXPECT_THAT(resolver.mend, HasSubstr("/etc/resolv.conf"));
+  EXPECT_THAT(resolver.fix, HasSubstr("/etc/resolv.conf"));
 }
 
 TEST(Resolver, SaysThatNoServerIsNamed) {

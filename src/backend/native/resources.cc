@@ -26,13 +26,13 @@ using Time = std::chrono::microseconds;
 
 NativeResources::NativeResources(asio::any_io_executor executor, std::string name,
                                  Slots::Lease slot, std::optional<BoxCgroup> cgroup,
-                                 std::shared_ptr<Graveyard> graveyard,
+                                 std::shared_ptr<PendingCgroups> pending_cgroups,
                                  std::shared_ptr<LiveMounts> mounts)
     : executor_(std::move(executor)),
       name_(std::move(name)),
       slot_(std::move(slot)),
       cgroup_(std::move(cgroup)),
-      graveyard_(std::move(graveyard)),
+      pending_(std::move(pending_cgroups)),
       mounts_(std::move(mounts)) {}
 
 NativeResources::~NativeResources() {
@@ -40,7 +40,7 @@ NativeResources::~NativeResources() {
     guest_.kill(SIGKILL);
     guest_.wait();
   }
-  if (cgroup_ && !cgroup_->try_remove()) graveyard_->push_back(std::move(*cgroup_));
+  if (cgroup_ && !cgroup_->try_remove()) pending_->push_back(std::move(*cgroup_));
 }
 
 std::uint64_t NativeResources::oom_kills() {

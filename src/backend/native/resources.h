@@ -15,7 +15,7 @@
 namespace caisson::backend::native {
 
 // Cgroups of boxes that were dropped rather than destroyed, and that were still busy then.
-using Graveyard = std::vector<BoxCgroup>;
+using PendingCgroups = std::vector<BoxCgroup>;
 
 // What a native box holds on the host: its process 1, its control groups, its ids.
 class NativeResources final : public BoxResources {
@@ -23,7 +23,7 @@ class NativeResources final : public BoxResources {
   // The name is that of the box among its owner's, and of its groups if it has any. Without
   // `mounts` what it shows cannot be changed.
   NativeResources(boost::asio::any_io_executor executor, std::string name, Slots::Lease slot,
-                  std::optional<BoxCgroup> cgroup, std::shared_ptr<Graveyard> graveyard,
+                  std::optional<BoxCgroup> cgroup, std::shared_ptr<PendingCgroups> pending_cgroups,
                   std::shared_ptr<LiveMounts> mounts);
   ~NativeResources() override;
 
@@ -63,7 +63,7 @@ class NativeResources final : public BoxResources {
   std::optional<BoxCgroup> cgroup_;
   ChildProcess guest_;
   UniqueFd mount_namespace_;
-  std::shared_ptr<Graveyard> graveyard_;
+  std::shared_ptr<PendingCgroups> pending_;
   std::shared_ptr<LiveMounts> mounts_;
   std::string end_reason_;
 };
