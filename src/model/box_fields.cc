@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/value_from.hpp>
+#include <charconv>
 #include <cmath>
 
 #include "base/str.h"
@@ -190,6 +191,12 @@ json::value written(std::int64_t value) {
   return value;
 }
 
+std::string number_text(double value) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return {buffer, end};
+}
+
 bool are_same(ImageName, const std::string& a, const std::string& b) {
   return is_same_image(a, b);
 }
@@ -241,11 +248,9 @@ json::object request_schema() {
     } else {
       json::object property = schema(field.rule);
       if (!field.help.empty()) property["description"] = field.help;
-      json::value fallback = written(field.in(defaults));
-      // What is empty or follows from another field is no default that helps anybody.
-      const bool tells = fallback.is_number() || fallback.is_bool() || property.contains("enum") ||
-                         field.name == "mount_path";
-      if (tells) property["default"] = std::move(fallback);
+      if constexpr (kTellsDefault<std::decay_t<decltype(field.rule)>>) {
+        property["default"] = written(field.in(defaults));
+      }
       properties[field.name] = std::move(property);
     }
   });

@@ -89,6 +89,15 @@ boost::json::value written(MountMode value);
 boost::json::value written(double value);
 boost::json::value written(std::int64_t value);
 
+// The shortest text that is read back as the same number.
+std::string number_text(double value);
+
+// Whether a schema tells the default: not where it is empty or follows from another field.
+template <typename Rule>
+inline constexpr bool kTellsDefault =
+    std::is_same_v<Rule, BoxPath> || std::is_same_v<Rule, Flag> || std::is_same_v<Rule, Network> ||
+    std::is_same_v<Rule, Mode> || std::is_same_v<Rule, Processors> || std::is_same_v<Rule, Whole>;
+
 template <typename Rule, typename T>
 bool are_same(const Rule&, const T& a, const T& b) {
   return a == b;
@@ -108,19 +117,15 @@ struct Field {
   static constexpr bool kOfBox = std::is_same_v<Part, BoxSettings>;
   static constexpr bool kOfSession = std::is_same_v<Part, BoxRequest>;
 
-  T& in(BoxRequest& request) const { return part_of(request).*member; }
-  const T& in(const BoxRequest& request) const {
-    return part_of(const_cast<BoxRequest&>(request)).*member;  // NOLINT: it is only read
-  }
-
- private:
-  static Part& part_of(BoxRequest& request) {
+  // The value of it in a request, which may be const.
+  template <typename Request>
+  auto& in(Request& request) const {
     if constexpr (kOfBox) {
-      return request.box;
+      return request.box.*member;
     } else if constexpr (kOfSession) {
-      return request;
+      return request.*member;
     } else {
-      return request.command;
+      return request.command.*member;
     }
   }
 };

@@ -1,7 +1,5 @@
 #include "model/box_request.h"
 
-#include <charconv>
-
 #include "base/path.h"
 #include "base/str.h"
 #include "base/text.h"
@@ -57,9 +55,7 @@ json::object to_exact_json(const BoxSettings& settings) {
   json::object object;
   for_each_setting(
       [&](const auto& field) { object[field.name] = written(settings.*(field.member)); });
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, settings.cpus);
-  if (error == std::errc()) object["cpus"] = std::string_view(buffer, end);
+  object["cpus"] = number_text(settings.cpus);
   return object;
 }
 

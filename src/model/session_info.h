@@ -13,7 +13,7 @@ struct SessionInfo {
   std::string session_id;
   std::string backend_name;
   std::string backend_session_id;
-  BoxSettings box = {};  // without its extra mounts, which change
+  BoxSettings box = {};  // its extra mounts are shown beside it: they change
   Timestamp created_at;
   Timestamp last_used_at;
   bool operator==(const SessionInfo&) const = default;

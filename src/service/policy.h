@@ -32,8 +32,8 @@ class Policy {
   // Whether commands of this caller have a longest time. The default profile has one for callers
   // that name it; where nobody chose a profile, a caller may take as long as it asks for.
   bool limits_time(const Caller& caller) const;
-  const std::string& profile_name(const Caller& caller) const {
-    return caller.profile ? *caller.profile : defaults_.profile.name;
+  std::string profile_name(const Caller& caller) const {
+    return caller.profile.value_or(defaults_.profile.name);
   }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <utility>
 
 #include "base/str.h"
@@ -26,10 +25,8 @@ std::vector<model::MountSpec> without(std::vector<model::MountSpec> mounts,
 // Text without quotes, and fractions as people write them.
 std::string shown(const boost::json::value& value) {
   if (value.is_string()) return std::string(value.get_string());
-  if (!value.is_double()) return boost::json::serialize(value);
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value.get_double());
-  return {buffer, end};
+  if (value.is_double()) return model::number_text(value.get_double());
+  return boost::json::serialize(value);
 }
 
 }  // namespace
